@@ -1,0 +1,252 @@
+"""An edit: sampling inside the mask by rows, the base's own latents outside, and only the pixels shown are decoded."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from diffusion_engine.cost_model import plan_macs
+from diffusion_engine.pictures import composite, latent_mask, tensor_pixels
+from diffusion_engine.plan import Plan
+from diffusion_engine.preview import clean_estimate
+from diffusion_engine.progress import CancelToken, OnProgress, Progress
+from diffusion_engine.recording import Recording, SlotDelta
+from diffusion_engine.regional import PromptMap
+from diffusion_engine.requests import ResolvedEdit
+from diffusion_engine.samplers import make_scheduler
+from diffusion_engine.step_cache import RowsDelta, StepCache
+from diffusion_engine.trajectory import Trajectory, guided, sample, start_step
+from diffusion_engine.versions import Candidate, CandidateDeltas, Report, Version, VersionState
+from diffusion_engine.workbench import Stopwatch, Workbench
+
+
+class Edit:
+    """One edit of one version, computed when `run` is called.
+
+    Segments of its UNet batch are ordered by guidance branch, then by variation. Steps of the base that are recorded
+    run by rows; the others run densely and record themselves, so an edit never waits for a recording, and a step never
+    costs more than a dense one. The base and its recording are as before when the edit ends, however it ends.
+    """
+
+    def __init__(
+        self,
+        bench: Workbench,
+        base: Version,
+        recording: Recording | None,
+        edit: ResolvedEdit,
+        on_progress: OnProgress | None,
+        cancel: CancelToken,
+    ) -> None:
+        self._bench, self._base, self._edit, self._recording = bench, base, edit, recording
+        self._on_progress, self._cancel = on_progress, cancel
+        self._watch = Stopwatch()
+        model, settings = bench.model, base.settings
+        self._branches, self._count = settings.branches, len(edit.seeds)
+        self._segments = self._branches * self._count
+        self._shape = bench.latent_shape(settings)
+        self._text = model.encode_text(edit.prompt, edit.negative_prompt, self._branches)
+        # SDXL's pooled text is a condition of the whole picture, so an edit keeps the base's; its own prompt acts
+        # through cross-attention, row by row.
+        self._added = model.added_condition(base.state.prompts.texts[0], settings.size, self._segments)
+        self._watch.lap("text")
+        self._soft = latent_mask(edit.mask, settings.padded, model.latent_scale, model.device)  # [h, w] in 0..1
+        shown = latent_mask(edit.blend, settings.padded, 1, model.device) > 0
+        self._plan, self._decode_plan = bench.plans(self._soft > 0, shown)
+        prompts = base.state.prompts
+        self._prompts = (
+            PromptMap.uniform(self._text, model.level_shapes(self._shape), model.device)
+            if edit.everywhere
+            else prompts.painted(self._text, self._plan)
+        )
+        self._watch.lap("plan")
+        self._scheduler = make_scheduler(model.scheduler_config, settings.sampler)
+        self._scheduler.set_timesteps(settings.steps, device=model.device)
+        self._steps = base.state.trajectory.steps
+        self._slots: list[list[SlotDelta]] = []
+        self._sparse_steps = self._dense_steps = 0
+
+    def run(self) -> list[Candidate]:
+        """The candidates, one per seed. Raises Cancelled within one step of the token."""
+        edit, watch = self._edit, self._watch
+        if self._recording is not None:
+            self._recording.checkout(self._base.id)
+        watch.lap("checkout")
+        start = start_step(self._steps, edit.strength)
+        self._slots = [self._unchanged() for _ in range(start)]
+        entering = self._compose(start, self._start(start))
+        self._begun = time.perf_counter()
+        path = sample(self._scheduler, entering, self._predict, start=start, seeds=edit.seeds, compose=self._compose)
+        watch.lap("denoise")
+        self._cancel.raise_if_cancelled()
+        pictures = self._decode(path[-1])
+        self._report_progress("decode", 1, 1)
+        watch.lap("decode")
+        base_path = [latents.expand_as(entering) for latents in self._base.state.trajectory.latents[:start]]
+        whole = Trajectory((*base_path, entering, *path))
+        finished = [composite(self._base.state.pixels, new, edit.blend) for new in pictures]
+        watch.lap("blend")
+        report = self._report()
+        candidates: list[Candidate] = []
+        for index, pixels in enumerate(finished):
+            candidates.append(
+                Candidate(
+                    image=Image.fromarray(pixels),
+                    seed=edit.seeds[index],
+                    parent_id=self._base.id,
+                    prompt=edit.prompt,
+                    negative_prompt=edit.negative_prompt,
+                    report=report,
+                    state=VersionState(whole.item(index), self._prompts, pixels),
+                    deltas=CandidateDeltas(self._recording, self._slots, self._count, index),
+                )
+            )
+        return candidates
+
+    def _start(self, start: int) -> Tensor:
+        """Noise that enters the first step, [V, 4, h, w]: pure, or over the base picture where strength is below 1."""
+        noise = self._bench.noise(self._edit.seeds, self._shape)
+        if start == 0:
+            return noise * self._scheduler.init_noise_sigma
+        clean = self._base.state.trajectory.final.expand_as(noise)
+        return self._scheduler.add_noise(clean, noise, self._scheduler.timesteps[start][None])
+
+    def _compose(self, step: int, latents: Tensor) -> Tensor:
+        """Outside the mask the latents that enter a step are the base's.
+
+        A soft mask says when a row joins (Levin and Fried 2023): of value v at the first step of its last v-th part.
+        """
+        if self._edit.soft:
+            joined = self._soft * self._steps >= self._steps - step
+            inside = joined & (self._soft > 0)
+        else:
+            inside = self._soft > 0
+        return torch.where(inside, latents, self._base.state.trajectory.latents[step])
+
+    def _predict(self, step: int, timestep: Tensor, model_input: Tensor) -> Tensor:
+        self._cancel.raise_if_cancelled()
+        inputs = torch.cat([model_input] * self._branches).to(self._bench.model.dtype)
+        cache = None if self._recording is None else self._recording.slots[step]
+        call = time.perf_counter()
+        if cache is not None and self._by_rows(step):
+            out = self._sparse_step(inputs, timestep, cache)
+            self._observe("sparse", call)
+            self._sparse_steps += 1
+        else:
+            out = self._dense_step(step, inputs, timestep)
+            self._observe("dense", call)
+            self._dense_steps += 1
+        prediction = guided(out.float(), self._edit.guidance, self._branches)
+        if self._on_progress is not None:
+            estimate = clean_estimate(self._scheduler, timestep, model_input[:1], prediction[:1])
+            self._report_progress("denoise", step + 1, self._steps, estimate)
+        return prediction
+
+    def _by_rows(self, step: int) -> bool:
+        edit = self._edit
+        if edit.mode == "dense" or edit.policy.is_dense(step, self._steps):
+            return False
+        return edit.mode == "sparse" or self._bench.prefers_sparse(self._plan, self._shape, self._segments)
+
+    def _sparse_step(self, inputs: Tensor, timestep: Tensor, cache: StepCache) -> Tensor:
+        captured = RowsDelta()
+        unet = self._bench.model.unet
+        out = unet(inputs, timestep, self._text, cache, self._plan, self._added, captured=captured)
+        self._slots.append([SlotDelta.of_rows(captured, self._plan)] * self._count)
+        return out
+
+    def _dense_step(self, step: int, inputs: Tensor, timestep: Tensor) -> Tensor:
+        """diffusers' forward with every row's own prompt; its activations are the new version's cache where there is
+        room. The referee (mode "dense") keeps none, so that it costs what a dense pass costs."""
+        bench, unet = self._bench, self._bench.model.unet
+        recording = self._recording
+        if recording is None or self._edit.mode == "dense" or not bench.has_room(recording, step, self._count):
+            self._slots.append(self._unrecorded())
+            return unet.dense(inputs, timestep, self._prompts, self._added)
+        out, cache = unet.record(inputs, timestep, self._prompts, self._added, dtype=bench.cache_dtype)
+        self._slots.append([SlotDelta(whole=part) for part in cache.split(self._branches, self._count)])
+        return out
+
+    def _decode(self, latents: Tensor) -> list[Any]:
+        """New pixels of each variation, uint8 [H, W, 3]; right only where they are shown."""
+        bench, decoder = self._bench, self._bench.model.decoder
+        recording = self._recording
+        unscaled = bench.model.unscaled(latents)
+        call = time.perf_counter()
+        cache = None if recording is None or self._edit.mode == "dense" else recording.decoder
+        if cache is not None:
+            captured = RowsDelta()
+            planes = decoder(unscaled, cache, self._decode_plan, captured=captured)
+            self._slots.append([SlotDelta.of_rows(captured, self._decode_plan)] * self._count)
+            macs = self._count * plan_macs(bench.decoder_costs, self._decode_plan)
+            bench.decode_timer.observe("sparse", time.perf_counter() - call, macs)
+        elif recording is None or self._edit.mode == "dense" or not bench.has_room(recording, -1, self._count):
+            planes = torch.cat([decoder.dense(one[None]) for one in unscaled])
+            self._slots.append(self._unrecorded())
+        else:
+            decoded = [decoder.record(one[None], dtype=bench.cache_dtype) for one in unscaled]
+            planes = torch.cat([picture for picture, _ in decoded])
+            self._slots.append([SlotDelta(whole=cache) for _, cache in decoded])
+        return tensor_pixels(planes, self._base.settings.size)
+
+    def _unchanged(self) -> list[SlotDelta]:
+        """A step before the edit's first: the new version's activations there are its parent's."""
+        return [SlotDelta(rows=RowsDelta())] * self._count
+
+    def _unrecorded(self) -> list[SlotDelta]:
+        return [SlotDelta() for _ in range(self._count)]
+
+    def _observe(self, kind: str, since: float) -> None:
+        bench = self._bench
+        macs = (
+            bench.sparse_macs(self._plan, self._segments)
+            if kind == "sparse"
+            else bench.full_macs(self._shape, self._segments)
+        )
+        bench.timer.observe(kind, time.perf_counter() - since, macs)
+
+    def _report_progress(self, stage: str, step: int, steps: int, estimate: Tensor | None = None) -> None:
+        if self._on_progress is None:
+            return
+        preview, left = None, None
+        if estimate is not None:
+            scale = self._bench.model.latent_scale
+            if self._edit.blend.any():
+                pixels = self._base.state.pixels
+                preview = self._bench.preview_map.picture(estimate, scale, pixels, self._edit.blend)
+            done = len(self._slots) - start_step(self._steps, self._edit.strength)
+            left = (time.perf_counter() - self._begun) / max(done, 1) * (steps - step)
+        self._on_progress(Progress(stage, step, steps, preview, left))
+
+    def _report(self) -> Report:
+        bench, plan = self._bench, self._plan
+        mode = "mixed" if self._sparse_steps and self._dense_steps else "sparse" if self._sparse_steps else "dense"
+        fraction = bench.sparse_macs(plan, 1) / bench.full_macs(self._shape, 1)
+        levels = plan.active_fractions
+        if mode == "dense":
+            fraction, levels = 1.0, [1.0] * len(levels)
+        seconds = self._watch.stop()
+        run_steps = self._sparse_steps + self._dense_steps
+        dense = bench.dense_seconds(self._shape, self._branches, run_steps) * self._count
+        others = sum(spent for stage, spent in seconds.items() if stage not in ("denoise", "decode", "total"))
+        return Report(
+            mode=mode,
+            active_fraction=fraction,
+            active_fraction_per_level=levels,
+            seconds=seconds,
+            dense_seconds_estimate=seconds["total"] if mode == "dense" else dense + others,
+            cache_bytes=bench.store.nbytes,
+            dense_steps=self._dense_steps,
+            sparse_steps=self._sparse_steps,
+        )
+
+
+def plan_summary(bench: Workbench, base: Version, mask: Plan, decode: Plan) -> tuple[float, float, float]:
+    """Active fraction, and the expected seconds of an edit by rows and by a dense pass."""
+    shape, branches = bench.latent_shape(base.settings), base.settings.branches
+    fraction = bench.sparse_macs(mask, 1) / bench.full_macs(shape, 1)
+    sparse = bench.sparse_seconds(mask, decode, branches, branches, base.steps)
+    return fraction, sparse, bench.dense_seconds(shape, branches, base.steps)

@@ -1,0 +1,366 @@
+"""The public engine: versions in, candidates out, recordings kept warm in between."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import psutil
+import torch
+from PIL import Image
+
+from diffusion_engine.background import BackgroundRecorder
+from diffusion_engine.compute_gate import ComputeGate
+from diffusion_engine.editing import Edit, plan_summary
+from diffusion_engine.errors import EngineError, UserError
+from diffusion_engine.generating import generate, open_picture
+from diffusion_engine.model import load_model
+from diffusion_engine.noise import checked_seed
+from diffusion_engine.pictures import checked_size, latent_mask, mask_array, padded
+from diffusion_engine.progress import CancelToken, OnProgress
+from diffusion_engine.recording import Recording, RecordingStore
+from diffusion_engine.requests import (
+    EditRequest,
+    Mode,
+    PromptScope,
+    StepPolicy,
+    checked_settings,
+    checked_text,
+)
+from diffusion_engine.samplers import SAMPLERS, make_scheduler
+from diffusion_engine.versions import Candidate, CandidateDeltas, Report, SamplingSettings, Version
+from diffusion_engine.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What a request gets where it leaves a field open."""
+
+    steps: int
+    guidance: float
+    size: tuple[int, int]
+    sampler: str
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What an edit with a mask is expected to cost. active_fraction: of a dense pass's multiply-adds."""
+
+    active_fraction: float
+    seconds: float
+    dense_seconds: float
+    mode: Literal["sparse", "dense"]
+
+
+class EditableDiffusionEngine:
+    """Generates, opens and edits pictures with one model on one device. Methods may be called from any thread.
+
+    A request that cannot be met raises UserError before any work starts; EngineError means that one request failed;
+    Cancelled that it was cancelled. In each case all versions and caches are as they were.
+    """
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._gate = ComputeGate()
+        self._lock = threading.RLock()
+        self._versions: dict[str, Version] = {}
+        self._background = BackgroundRecorder(bench, self._gate)
+        model = bench.model
+        is_starter = model.name == "starter"
+        side = 512 if is_starter else model.pipeline.unet.config["sample_size"] * model.latent_scale
+        self.defaults = Defaults(20, 4.0 if is_starter else 7.0, (side, side), model.sampler)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model: str = "starter",
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        cache_budget_bytes: int | None = None,
+        cache_dtype: str = "auto",
+        offline: bool = False,
+    ) -> EditableDiffusionEngine:
+        """Loads a model: "starter", a diffusers folder, one .safetensors file or a Hugging Face id.
+
+        device: auto, cpu, cuda ...; dtype: auto, fp32, fp16, bf16; cache_dtype: the same, for storing recordings (auto:
+        as computed). cache_budget_bytes: for all recordings, by default a third of the memory free now.
+        offline: never look for files on the network.
+        """
+        names = {"auto": None, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+        if cache_dtype not in names:
+            raise UserError(f"There is no cache dtype {cache_dtype!r}; choose one of {', '.join(names)}.")
+        if cache_budget_bytes is not None and cache_budget_bytes < 0:
+            raise UserError("The cache budget must be 0 or more bytes.")
+        loaded = load_model(model, device=device, dtype=dtype, offline=offline)
+        budget = _default_budget(loaded.device) if cache_budget_bytes is None else cache_budget_bytes
+        return cls(Workbench(loaded, RecordingStore(budget), names[cache_dtype]))
+
+    @property
+    def model_name(self) -> str:
+        return self._bench.model.name
+
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        return tuple(SAMPLERS)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes held by all recordings."""
+        return self._bench.store.nbytes
+
+    @property
+    def dense_passes(self) -> int:
+        """Dense UNet calls made so far, by whatever asked for them."""
+        return self._bench.model.unet.dense_calls
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        negative_prompt: str = "",
+        size: tuple[int, int] | None = None,
+        steps: int | None = None,
+        seed: int = 0,
+        guidance: float | None = None,
+        sampler: str | None = None,
+        on_progress: OnProgress | None = None,
+        cancel: CancelToken | None = None,
+    ) -> Version:
+        """A new picture of size (width, height), recorded as it is sampled."""
+        settings = self._settings(size or self.defaults.size, steps, sampler, guidance)
+        checked_text(prompt, "prompt"), checked_text(negative_prompt, "negative prompt"), checked_seed(seed)
+        with self._gate.foreground(), _engine_errors():
+            version = generate(
+                self._bench,
+                _new_id(),
+                prompt,
+                negative_prompt,
+                settings,
+                seed,
+                on_progress,
+                cancel or CancelToken(),
+            )
+        return self._keep(version)
+
+    def open(
+        self,
+        image: Image.Image,
+        *,
+        prompt: str = "",
+        negative_prompt: str = "",
+        seed: int = 0,
+        steps: int | None = None,
+        guidance: float | None = None,
+        sampler: str | None = None,
+    ) -> Version:
+        """A version of an existing picture (any PIL mode, taken as RGB). Returns at once; recording goes on behind it.
+
+        prompt describes the picture as it is, where that is known; it guides nothing but the recording.
+        """
+        settings = self._settings(image.size, steps, sampler, guidance)
+        checked_text(prompt, "prompt"), checked_text(negative_prompt, "negative prompt"), checked_seed(seed)
+        with self._gate.foreground(), _engine_errors():
+            version = open_picture(
+                self._bench, _new_id(), image.convert("RGB"), prompt, negative_prompt, settings, seed
+            )
+        self._keep(version)
+        self._record_missing(version)
+        return version
+
+    def edit(
+        self,
+        version_id: str,
+        mask: Any,
+        prompt: str,
+        *,
+        negative_prompt: str | None = None,
+        seed: int = 0,
+        variations: int = 1,
+        strength: float = 1.0,
+        guidance: float | None = None,
+        mode: Mode = "auto",
+        blend_mask: Any = None,
+        soft: bool = False,
+        prompt_scope: PromptScope = "region",
+        policy: StepPolicy | None = None,
+        on_progress: OnProgress | None = None,
+        cancel: CancelToken | None = None,
+    ) -> list[Candidate]:
+        """Variations of a version with new content inside the mask; variation k has the seed `seed + k`.
+
+        mask, blend_mask: PIL "L" or array [H, W] at picture size. mask above 0 = may change; blend_mask is the alpha
+        with which the new picture shows, by default the mask, and never wider than it.
+        strength: 1 ignores what is there, less keeps that much of it. soft: a grey mask value says how strongly a row
+        changes (it joins at a later step). prompt_scope "everywhere": the ordinary inpainting meaning of a prompt.
+        mode: "dense" is the referee (same noise and blending, diffusers' own forward); "auto" picks what costs less.
+        An empty mask returns the base's picture untouched, and computes nothing.
+        """
+        base = self.version(version_id)
+        edit = EditRequest(
+            mask=mask,
+            prompt=prompt,
+            negative_prompt=negative_prompt,
+            seed=seed,
+            variations=variations,
+            strength=strength,
+            guidance=guidance,
+            mode=mode,
+            blend_mask=blend_mask,
+            soft=soft,
+            prompt_scope=prompt_scope,
+            policy=policy or StepPolicy(),
+        ).resolve(base)
+        if not edit.mask.any():
+            return [_untouched(self._bench, base, seed) for seed in edit.seeds]
+        with self._gate.foreground(), _engine_errors():
+            recording = self._bench.store.find(base.id) or self._new_recording(base)
+            candidates = Edit(self._bench, base, recording, edit, on_progress, cancel or CancelToken()).run()
+        return candidates
+
+    def commit(self, candidate: Candidate) -> Version:
+        """Makes a candidate a version. The rows its edit computed become its cache: no dense pass is needed."""
+        parent = self.version(candidate.parent_id)
+        version = Version(
+            id=_new_id(),
+            parent_id=parent.id,
+            image=candidate.image,
+            prompt=candidate.prompt,
+            negative_prompt=candidate.negative_prompt,
+            seed=candidate.seed,
+            settings=parent.settings,
+            model_name=parent.model_name,
+            report=candidate.report,
+            state=candidate.state,
+        )
+        with self._gate.foreground():
+            recording = candidate.deltas.recording
+            if recording is not None and self._bench.store.find(parent.id) is recording:
+                own = candidate.deltas.own(parent.settings.branches)
+                recording.commit(version.id, parent.id, own, parent.settings.branches)
+                if recording.nbytes > self._bench.store.budget:
+                    self._bench.store.drop(recording)
+        self._keep(version)
+        self._record_missing(version)
+        return version
+
+    def version(self, version_id: str) -> Version:
+        """The version with this id; UserError if there is none."""
+        with self._lock:
+            if version_id not in self._versions:
+                raise UserError(f"There is no version {version_id!r}; it may have been dropped.")
+            return self._versions[version_id]
+
+    def forget(self, version_id: str) -> None:
+        """Drops a version, all versions made from it, and their caches."""
+        self.version(version_id)
+        with self._gate.foreground(), self._lock:
+            recording = self._bench.store.find(version_id)
+            if recording is not None:
+                if recording.root == version_id:
+                    self._bench.store.drop(recording)
+                else:
+                    recording.drop_subtree(version_id)
+            doomed = {version_id}
+            for version in self._versions.values():  # parents come before children
+                if version.parent_id in doomed:
+                    doomed.add(version.id)
+            for one in doomed:
+                del self._versions[one]
+
+    def wait_until_recorded(self, version_id: str, timeout: float | None = None) -> bool:
+        """Waits for the background recording of a version; False if it is not complete (in time, or in the budget)."""
+        self.version(version_id)
+        return self._background.wait(version_id, timeout)
+
+    def predict(self, version_id: str, mask: Any) -> Prediction:
+        """What an edit with this mask is expected to cost, from the planned rows and from calls measured so far."""
+        base, bench = self.version(version_id), self._bench
+        array = mask_array(mask, base.settings.size, "mask")
+        soft = latent_mask(array, base.settings.padded, bench.model.latent_scale, bench.model.device)
+        shown = latent_mask(array, base.settings.padded, 1, bench.model.device) > 0
+        fraction, sparse, dense = plan_summary(bench, base, *bench.plans(soft > 0, shown))
+        return Prediction(fraction, min(sparse, dense), dense, "sparse" if sparse < dense else "dense")
+
+    def unknown_words(self, prompt: str) -> list[str]:
+        """Words of a prompt that the starter model was never taught; of other models nothing is known."""
+        return self._bench.model.unknown_words(prompt)
+
+    def truncated_words(self, prompt: str) -> str:
+        """The end of a prompt that the text encoder will not see; "" if it sees all."""
+        return self._bench.model.truncated_words(prompt)
+
+    def close(self) -> None:
+        """Stops the background recording; the engine can still be asked for versions."""
+        self._background.close()
+
+    def _settings(
+        self, size: tuple[int, int], steps: int | None, sampler: str | None, guidance: float | None
+    ) -> SamplingSettings:
+        model, chosen = self._bench.model, sampler or self.defaults.sampler
+        make_scheduler(model.scheduler_config, chosen)  # refuses an unknown name
+        exact = checked_size(size)
+        return checked_settings(
+            exact,
+            padded(exact, model.pixel_multiple),
+            self.defaults.steps if steps is None else steps,
+            chosen,
+            self.defaults.guidance if guidance is None else guidance,
+        )
+
+    def _keep(self, version: Version) -> Version:
+        with self._lock:
+            self._versions[version.id] = version
+        return version
+
+    def _new_recording(self, version: Version) -> Recording:
+        recording = Recording(version.id, version.state.trajectory.steps)
+        self._bench.store.add(recording)
+        return recording
+
+    def _record_missing(self, version: Version) -> None:
+        with self._gate.foreground():
+            recording = self._bench.store.find(version.id) or self._new_recording(version)
+            recording.checkout(version.id)
+            complete = all(slot is not None for slot in recording.slots)
+        if not complete:
+            self._background.record(version, recording)
+
+
+@contextlib.contextmanager
+def _engine_errors() -> Iterator[None]:
+    """Out of memory becomes an EngineError with a way out; it is raised outside the handler, whose traceback would
+    keep the tensors of the failed pass alive."""
+    exhausted = False
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        exhausted = True
+    except RuntimeError as problem:  # a CPU allocation fails with a plain RuntimeError
+        if "can't allocate memory" not in str(problem):
+            raise
+        exhausted = True
+    if exhausted:
+        raise EngineError("There was not enough memory; try a smaller picture, fewer variations or a smaller cache.")
+
+
+def _default_budget(device: torch.device) -> int:
+    """A third of the memory that is free on the device now."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0] // 3
+    return psutil.virtual_memory().available // 3
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex[:12]
+
+
+def _untouched(bench: Workbench, base: Version, seed: int) -> Candidate:
+    """The candidate of an edit with an empty mask: the base itself."""
+    report = Report("sparse", 0.0, [0.0] * bench.model.unet.level_count, {"total": 0.0}, 0.0, bench.store.nbytes, 0, 0)
+    deltas = CandidateDeltas(None, [], 1, 0)
+    return Candidate(base.image, seed, base.id, base.prompt, base.negative_prompt, report, base.state, deltas)

@@ -1,0 +1,195 @@
+"""Making first versions: generated from a prompt, or opened from a picture. Generating records as it samples."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from diffusion_engine.pictures import picture_tensor, tensor_pixels
+from diffusion_engine.preview import PreviewMap, clean_estimate
+from diffusion_engine.progress import CancelToken, OnProgress, Progress
+from diffusion_engine.recording import Recording
+from diffusion_engine.regional import PromptMap
+from diffusion_engine.samplers import make_scheduler
+from diffusion_engine.sparse_unet import AddedCondition
+from diffusion_engine.text_context import TextContext
+from diffusion_engine.trajectory import Trajectory, guided, renoised, sample
+from diffusion_engine.versions import Report, SamplingSettings, Version, VersionState
+from diffusion_engine.workbench import Stopwatch, Workbench
+
+
+def generate(
+    bench: Workbench,
+    version_id: str,
+    prompt: str,
+    negative_prompt: str,
+    settings: SamplingSettings,
+    seed: int,
+    on_progress: OnProgress | None,
+    cancel: CancelToken,
+) -> Version:
+    """A picture from a prompt, recorded step by step."""
+    watch, model, branches = Stopwatch(), bench.model, settings.branches
+    shape = bench.latent_shape(settings)
+    text = model.encode_text(prompt, negative_prompt, branches)
+    added = model.added_condition(text, settings.size, branches)
+    watch.lap("text")
+    scheduler = make_scheduler(model.scheduler_config, settings.sampler)
+    scheduler.set_timesteps(settings.steps, device=model.device)
+    steps = len(scheduler.timesteps)
+    recording = Recording(version_id, steps)
+    bench.store.add(recording)
+    begun = time.perf_counter()
+
+    def predict(step: int, timestep: Tensor, model_input: Tensor) -> Tensor:
+        cancel.raise_if_cancelled()
+        inputs = torch.cat([model_input] * branches).to(model.dtype)
+        out = dense_step(bench, recording, step, inputs, timestep, text, added)
+        prediction = guided(out.float(), settings.guidance, branches)
+        if on_progress is not None:
+            estimate = clean_estimate(scheduler, timestep, model_input, prediction)
+            left = (time.perf_counter() - begun) / (step + 1) * (steps - step - 1)
+            on_progress(Progress("denoise", step + 1, steps, bench.preview(estimate, settings.size), left))
+        return prediction
+
+    start = bench.noise([seed], shape) * scheduler.init_noise_sigma
+    try:
+        path = sample(scheduler, start, predict, start=0, seeds=[seed])
+        cancel.raise_if_cancelled()
+    except BaseException:
+        bench.store.drop(recording)
+        raise
+    watch.lap("denoise")
+    trajectory = Trajectory((start, *path))
+    planes = record_decode(bench, recording, trajectory.final)
+    bench.preview_map = PreviewMap.fit(trajectory.final, planes)
+    pixels = tensor_pixels(planes, settings.size)[0]
+    watch.lap("decode")
+    prompts = PromptMap.uniform(text, model.level_shapes(shape), model.device)
+    seconds = watch.stop()
+    return Version(
+        id=version_id,
+        parent_id=None,
+        image=Image.fromarray(pixels),
+        prompt=prompt,
+        negative_prompt=negative_prompt,
+        seed=seed,
+        settings=settings,
+        model_name=model.name,
+        report=dense_report(bench, seconds, seconds["total"], steps, len(model.level_shapes(shape))),
+        state=VersionState(trajectory, prompts, pixels),
+    )
+
+
+def open_picture(
+    bench: Workbench,
+    version_id: str,
+    image: Image.Image,
+    prompt: str,
+    negative_prompt: str,
+    settings: SamplingSettings,
+    seed: int,
+) -> Version:
+    """A version of an existing picture: its latents with one fixed noise field. Nothing is recorded yet."""
+    watch, model = Stopwatch(), bench.model
+    shape = bench.latent_shape(settings)
+    text = model.encode_text(prompt, negative_prompt, settings.branches)
+    planes = picture_tensor(image, settings.padded, model.device)
+    latents = model.encode_picture(planes)
+    watch.lap("encode")
+    scheduler = make_scheduler(model.scheduler_config, settings.sampler)
+    scheduler.set_timesteps(settings.steps, device=model.device)
+    trajectory = renoised(scheduler, latents, bench.noise([seed], shape))
+    bench.preview_map = PreviewMap.fit(latents, planes)
+    pixels = tensor_pixels(planes, settings.size)[0]
+    prompts = PromptMap.uniform(text, model.level_shapes(shape), model.device)
+    bench.store.add(Recording(version_id, trajectory.steps))
+    seconds = watch.stop()
+    return Version(
+        id=version_id,
+        parent_id=None,
+        image=Image.fromarray(pixels),
+        prompt=prompt,
+        negative_prompt=negative_prompt,
+        seed=seed,
+        settings=settings,
+        model_name=model.name,
+        report=dense_report(bench, seconds, seconds["total"], 0, len(model.level_shapes(shape))),
+        state=VersionState(trajectory, prompts, pixels),
+    )
+
+
+def record_slot(bench: Workbench, version: Version, recording: Recording, slot: int) -> bool:
+    """Records one missing step of a version, or its decode (the last slot), by a dense pass with its prompt map.
+
+    Returns False where the budget has no room for it.
+    """
+    if not bench.has_room(recording, slot):
+        return False
+    trajectory, model = version.state.trajectory, bench.model
+    if slot == trajectory.steps:
+        record_decode(bench, recording, trajectory.final)
+        return recording.slots[slot] is not None
+    branches = 1 if version.state.shares_branches else version.settings.branches
+    prompts = version.state.prompts if branches == version.settings.branches else version.state.prompts.first_branch()
+    scheduler = make_scheduler(model.scheduler_config, version.sampler)
+    scheduler.set_timesteps(version.steps, device=model.device)
+    if hasattr(scheduler, "set_begin_index"):
+        scheduler.set_begin_index(slot)
+    timestep = scheduler.timesteps[slot]
+    entering = scheduler.scale_model_input(trajectory.latents[slot], timestep)
+    inputs = torch.cat([entering] * branches).to(model.dtype)
+    added = model.added_condition(prompts.texts[0], version.settings.size, branches)
+    dense_step(bench, recording, slot, inputs, timestep, prompts, added)
+    return recording.slots[slot] is not None
+
+
+def dense_step(
+    bench: Workbench,
+    recording: Recording,
+    slot: int,
+    inputs: Tensor,
+    timestep: Tensor,
+    text: TextContext | PromptMap,
+    added: AddedCondition | None,
+) -> Tensor:
+    """One dense UNet call on [B, 4, h, w], recorded into the slot where the budget has room."""
+    unet = bench.model.unet
+    call = time.perf_counter()
+    if bench.has_room(recording, slot):
+        out, cache = unet.record(inputs, timestep, text, added, dtype=bench.cache_dtype)
+        bench.keep(recording, slot, cache)
+    else:
+        out = unet.dense(inputs, timestep, text, added)
+    bench.timer.observe("dense", time.perf_counter() - call, bench.full_macs(inputs.shape[2:], inputs.shape[0]))
+    return out
+
+
+def record_decode(bench: Workbench, recording: Recording, latents: Tensor) -> Tensor:
+    """Decodes latents [1, 4, h, w] to [1, 3, H, W], recorded where the budget has room."""
+    unscaled, slot = bench.model.unscaled(latents), len(recording.slots) - 1
+    call = time.perf_counter()
+    if bench.has_room(recording, slot):
+        planes, cache = bench.model.decoder.record(unscaled, dtype=bench.cache_dtype)
+        bench.keep(recording, slot, cache)
+    else:
+        planes = bench.model.decoder.dense(unscaled)
+    bench.decode_timer.observe("dense", time.perf_counter() - call, bench.decode_macs(latents.shape[2:]))
+    return planes
+
+
+def dense_report(bench: Workbench, seconds: dict[str, float], dense: float, steps: int, levels: int) -> Report:
+    """Report of a request that computed everything."""
+    return Report(
+        mode="dense",
+        active_fraction=1.0,
+        active_fraction_per_level=[1.0] * levels,
+        seconds=seconds,
+        dense_seconds_estimate=dense,
+        cache_bytes=bench.store.nbytes,
+        dense_steps=steps,
+        sparse_steps=0,
+    )

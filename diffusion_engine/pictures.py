@@ -1,0 +1,91 @@
+"""Between pictures and tensors: sizes, padding, masks at pixel and latent resolution, and the final composite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from diffusion_engine.errors import EngineError, UserError
+
+MIN_SIDE, MAX_PIXELS = 64, 2048 * 2048
+Pixels = NDArray[np.uint8]
+
+
+def checked_size(size: object) -> tuple[int, int]:
+    """(width, height) as given; raises UserError unless both are whole numbers the engine can work on."""
+    if not isinstance(size, tuple | list) or len(size) != 2 or not all(isinstance(s, int) for s in size):
+        raise UserError("The size must be two whole numbers, width and height, in pixels.")
+    width, height = size
+    if min(width, height) < MIN_SIDE:
+        raise UserError(f"The picture is {width} x {height} pixels; each side must have at least {MIN_SIDE}.")
+    if width * height > MAX_PIXELS:
+        limit = MAX_PIXELS / 1e6
+        raise UserError(f"The picture is {width} x {height} pixels; scale it to at most {limit:.1f} megapixels first.")
+    return width, height
+
+
+def padded(size: tuple[int, int], multiple: int) -> tuple[int, int]:
+    """(width, height) rounded up to multiples."""
+    return -(-size[0] // multiple) * multiple, -(-size[1] // multiple) * multiple
+
+
+def picture_tensor(picture: Image.Image, size: tuple[int, int], device: torch.device) -> Tensor:
+    """RGB picture -> fp32 [1, 3, H, W] in -1..1, its right and bottom edges repeated up to `size` (width, height)."""
+    pixels = torch.from_numpy(np.array(picture.convert("RGB"))).to(device)
+    planes = pixels.permute(2, 0, 1)[None].float().div_(127.5).sub_(1)
+    return F.pad(planes, (0, size[0] - picture.width, 0, size[1] - picture.height), mode="replicate")
+
+
+def tensor_pixels(planes: Tensor, size: tuple[int, int]) -> list[Pixels]:
+    """[B, 3, H, W] about -1..1 -> B arrays uint8 [height, width, 3], cropped to `size`; refuses non-finite values."""
+    cropped = planes[..., : size[1], : size[0]].float()
+    if not torch.isfinite(cropped).all():
+        raise EngineError("The model made values that are not numbers; try dtype fp32, or another seed.")
+    levels = cropped.add(1).mul_(127.5).round_().clamp_(0, 255).to(torch.uint8)
+    return [np.ascontiguousarray(one.permute(1, 2, 0).cpu().numpy()) for one in levels]
+
+
+def mask_array(mask: Any, size: tuple[int, int], what: str) -> Pixels:
+    """A mask as uint8 [H, W]. Takes a PIL picture (converted to "L"), or an array of uint8, bool, or floats in 0..1.
+
+    Raises UserError, naming both sizes, when it is not of the picture's size.
+    """
+    if isinstance(mask, Image.Image):
+        array = np.array(mask.convert("L"))
+    else:
+        array = np.asarray(mask)
+        if array.dtype == np.bool_ or np.issubdtype(array.dtype, np.floating):
+            if not np.isfinite(array).all() or array.min(initial=0) < 0 or array.max(initial=0) > 1:
+                raise UserError(f"The {what} must hold values from 0 to 1, or 8-bit ones from 0 to 255.")
+            array = np.rint(array.astype(np.float32) * 255).astype(np.uint8)
+        elif array.dtype != np.uint8:
+            raise UserError(f"The {what} must be 8-bit, boolean or floats from 0 to 1, not {array.dtype}.")
+    if array.ndim != 2 or array.shape != (size[1], size[0]):
+        got = " x ".join(str(n) for n in array.shape[::-1])
+        raise UserError(
+            f"The {what} is {got} pixels and the picture {size[0]} x {size[1]}; they must be the same size."
+        )
+    return array
+
+
+def latent_mask(mask: Pixels, padded_size: tuple[int, int], scale: int, device: torch.device) -> Tensor:
+    """uint8 [H, W] -> fp32 [h, w] in 0..1 by maximum over each latent cell, so that a single pixel survives."""
+    values = torch.from_numpy(mask).to(device).float().div_(255)[None, None]
+    values = F.pad(values, (0, padded_size[0] - mask.shape[1], 0, padded_size[1] - mask.shape[0]))
+    return F.max_pool2d(values, scale)[0, 0]
+
+
+def composite(parent: Pixels, new: Pixels, blend: Pixels) -> Pixels:
+    """The parent's pixels, with the new ones mixed in by the blend mask; where it is 0 not a bit changes."""
+    mixed = parent.copy()
+    touched = blend > 0
+    alpha = blend[touched].astype(np.float32)[:, None] / 255
+    blended = parent[touched] * (1 - alpha) + new[touched] * alpha
+    mixed[touched] = np.rint(blended).astype(np.uint8)
+    return mixed

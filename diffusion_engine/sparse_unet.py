@@ -1,0 +1,161 @@
+"""SparseUNet: diffusers' UNet2DConditionModel, recomputed only at the rows a plan lists."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from diffusers import UNet2DConditionModel
+from torch import Tensor
+
+from diffusion_engine import layers
+from diffusion_engine.plan import Plan, PlanPolicy, plan_pyramid
+from diffusion_engine.recorder import Recorder, from_rows, recording, to_rows
+from diffusion_engine.regional import PromptMap, regional_attention
+from diffusion_engine.step_cache import RowsDelta, StepCache
+from diffusion_engine.supported import check_unet
+from diffusion_engine.text_context import TextContext
+
+AddedCondition = dict[str, Tensor]
+
+
+class SparseUNet:
+    """A sparse executor over a loaded UNet. It owns no weights: the module stays usable and LoRA fusing is seen.
+
+    `record` runs diffusers' own forward and keeps its activations; calling the object recomputes a plan's rows over
+    such a recording. Where the input outside the plan is what was recorded, the result equals the dense one to
+    rounding. Raises UnsupportedModel when the UNet has a part that cannot be executed by rows.
+    """
+
+    def __init__(
+        self, unet: UNet2DConditionModel, *, norm: layers.NormPolicy = "delta", policy: PlanPolicy | None = None
+    ) -> None:
+        check_unet(unet)
+        layers.pack_conv_weights(unet)
+        self.unet = unet
+        self.norm: layers.NormPolicy = norm
+        self.policy = policy or PlanPolicy()
+        self.level_count = len(unet.config["block_out_channels"])
+        self.dense_calls = 0  # how often diffusers' forward has run
+
+    def plan(self, mask: Tensor) -> Plan:
+        """Plan of a compute mask, bool [h, w] at latent resolution, sides divisible by 2 ** (levels - 1)."""
+        return plan_pyramid(mask, self.level_count, self.policy, pad_before=self.unet.config["downsample_padding"])
+
+    @torch.inference_mode()
+    def dense(
+        self,
+        latents: Tensor,
+        timestep: Tensor | float,
+        text: Tensor | TextContext | PromptMap,
+        added_cond: AddedCondition | None = None,
+    ) -> Tensor:
+        """diffusers' own forward of [B, 4, h, w], regional where `text` is a prompt map of several prompts."""
+        check_unet(self.unet)
+        self.dense_calls += 1
+        states = text if isinstance(text, Tensor) else text.states
+        states = states.repeat_interleave(latents.shape[0] // states.shape[0], 0)
+        with regional_attention(self.unet, text) if isinstance(text, PromptMap) else contextlib.nullcontext():
+            return self.unet(latents, timestep, states, added_cond_kwargs=added_cond).sample
+
+    @torch.inference_mode()
+    def record(
+        self,
+        latents: Tensor,
+        timestep: Tensor | float,
+        text: Tensor | TextContext | PromptMap,
+        added_cond: AddedCondition | None = None,
+        *,
+        dtype: torch.dtype | None = None,
+    ) -> tuple[Tensor, StepCache]:
+        """The dense pass, and a recording of it. dtype: storage dtype of the rows, by default the network's."""
+        with recording(dtype, self._register) as cache:
+            noise = self.dense(latents, timestep, text, added_cond)
+        return noise, cache
+
+    @torch.inference_mode()
+    def __call__(
+        self,
+        latents: Tensor,
+        timestep: Tensor | float,
+        text: Tensor | TextContext,
+        cache: StepCache,
+        plan: Plan,
+        added_cond: AddedCondition | None = None,
+        *,
+        captured: RowsDelta | None = None,
+    ) -> Tensor:
+        """The UNet's output where only the plan's rows are computed; elsewhere the recorded output.
+
+        latents: [S, 4, h, w], segments ordered by guidance branch: S is a multiple of the recorded branches and of the
+        text's. captured: filled with the computed rows, which then make the cache of a new version.
+        Returns [S, 4, h, w].
+        """
+        segments = latents.shape[0]
+        branch_of = tuple(s * cache.branches // segments for s in range(segments))
+        shape = plan.levels[0].shape
+        base = cache.rows["noise"]  # [B, h * w, 4]
+        out = base[list(branch_of)].to(latents.dtype)
+        if not plan.empty:
+            context = text if isinstance(text, TextContext) else TextContext(text)
+            time = F.silu(self._time_embedding(latents, timestep, context, added_cond))
+            run = layers.RowPass(cache, branch_of, self.norm, captured, context, time)
+            rows = self._rows(to_rows(latents), plan, run)
+            run.capture("noise", rows)
+            out.index_copy_(1, plan.levels[0].active, rows)
+        return from_rows(out, shape)
+
+    def _time_embedding(
+        self, latents: Tensor, timestep: Tensor | float, text: TextContext, added_cond: AddedCondition | None
+    ) -> Tensor:
+        """[1, E], or [S, E] where segments differ by timestep or added condition."""
+        unet: Any = self.unet
+        times = torch.as_tensor(timestep, device=latents.device).reshape(-1)
+        embedding = unet.time_embedding(unet.time_proj(times).to(latents.dtype))
+        augmented = unet.get_aug_embed(emb=embedding, encoder_hidden_states=text.states, added_cond_kwargs=added_cond)
+        if augmented is not None:
+            per_segment = latents.shape[0] // augmented.shape[0]
+            embedding = embedding + augmented.repeat_interleave(per_segment, 0)
+        return embedding if unet.time_embed_act is None else unet.time_embed_act(embedding)
+
+    def _rows(self, latents: Tensor, plan: Plan, run: layers.RowPass) -> Tensor:
+        """The forward of Ronneberger et al. 2015 by rows: [S, h * w, 4] -> [S, M, 4]"""
+        unet: Any = self.unet
+        finest, level = plan.levels[0], 0
+        skips = [layers.first_conv(latents, unet.conv_in, finest)]
+        for index, block in enumerate(unet.down_blocks):
+            name = f"down_blocks.{index}"
+            skips += layers.down_block(skips[-1], block, name, plan.levels[level], run)
+            if block.downsamplers:
+                skips.append(run.conv(skips[-1], block.downsamplers[0].conv, f"{name}.downsamplers", plan.down[level]))
+                level += 1
+        x = skips[-1]
+        if unet.mid_block is not None:
+            x = layers.mid_block(x, unet.mid_block, "mid_block", plan.levels[level], run)
+        for index, block in enumerate(unet.up_blocks):
+            name = f"up_blocks.{index}"
+            x = layers.up_block(x, block, name, plan.levels[level], run, skips)
+            if block.upsamplers:
+                level -= 1
+                x = run.conv(x, block.upsamplers[0].conv, f"{name}.upsamplers", plan.up[level])
+        return layers.last_conv(x, unet, finest, run)
+
+    def _register(self, recorder: Recorder) -> None:
+        unet: Any = self.unet
+        level = 0
+        for index, block in enumerate(unet.down_blocks):
+            recorder.block(block, f"down_blocks.{index}", level)
+            if block.downsamplers:
+                recorder.input(block.downsamplers[0], f"down_blocks.{index}.downsamplers", level)
+                level += 1
+        if unet.mid_block is not None:
+            recorder.block(unet.mid_block, "mid_block", level)
+        for index, block in enumerate(unet.up_blocks):
+            recorder.block(block, f"up_blocks.{index}", level)
+            if block.upsamplers:
+                recorder.input(block.upsamplers[0], f"up_blocks.{index}.upsamplers", level)
+                level -= 1
+        recorder.norm(unet.conv_norm_out, "conv_norm_out", 0, "conv_out")
+        recorder.output(unet.conv_out, "noise", 0)

@@ -1,0 +1,123 @@
+"""What generating, editing and recording share: the model, the recordings, the cost of a pass, and the preview map."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor
+
+from diffusion_engine.cost_model import PassTimer, dense_macs, network_costs, plan_macs
+from diffusion_engine.model import Model
+from diffusion_engine.noise import tile_noise
+from diffusion_engine.pictures import tensor_pixels
+from diffusion_engine.plan import Plan, pool
+from diffusion_engine.preview import PreviewMap
+from diffusion_engine.recording import Recording, RecordingStore
+from diffusion_engine.step_cache import StepCache
+from diffusion_engine.versions import SamplingSettings
+
+
+class Stopwatch:
+    """Seconds per named stage of one request."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._begun = self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        """The time since the last lap belongs to `stage`."""
+        now = time.perf_counter()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
+        self._last = now
+
+    def stop(self) -> dict[str, float]:
+        self.seconds["total"] = time.perf_counter() - self._begun
+        return self.seconds
+
+
+@dataclass
+class Workbench:
+    """Owned by the engine; used by one computation at a time. cache_dtype: storage of rows, None as computed."""
+
+    model: Model
+    store: RecordingStore
+    cache_dtype: torch.dtype | None = None
+    timer: PassTimer = field(default_factory=PassTimer)
+    decode_timer: PassTimer = field(default_factory=PassTimer)
+
+    def __post_init__(self) -> None:
+        model = self.model
+        self.unet_costs = network_costs(model.pipeline.unet, model.unet.level_count)
+        self.decoder_costs = network_costs(model.pipeline.vae.decoder, model.decoder.level_count, starts_coarse=True)
+        self.preview_map = self._first_preview_map()
+
+    def latent_shape(self, settings: SamplingSettings) -> tuple[int, int]:
+        scale = self.model.latent_scale
+        return settings.padded[1] // scale, settings.padded[0] // scale
+
+    def noise(self, seeds: list[int], shape: tuple[int, int]) -> Tensor:
+        """Tile-keyed noise of each seed, fp32 [V, C, h, w] on the model's device."""
+        channels: int = self.model.pipeline.unet.config["in_channels"]
+        return torch.cat([tile_noise(seed, shape, channels) for seed in seeds]).to(self.model.device)
+
+    def sparse_macs(self, plan: Plan, segments: int) -> int:
+        return segments * plan_macs(self.unet_costs, plan)
+
+    def full_macs(self, shape: tuple[int, int], segments: int) -> int:
+        return segments * dense_macs(self.unet_costs, self.model.level_shapes(shape))
+
+    def decode_macs(self, shape: tuple[int, int]) -> int:
+        scale = self.model.latent_scale
+        finest = (shape[0] * scale, shape[1] * scale)
+        levels = [(finest[0] >> i, finest[1] >> i) for i in range(self.model.decoder.level_count)]
+        return dense_macs(self.decoder_costs, levels)
+
+    def dense_seconds(self, shape: tuple[int, int], branches: int, steps: int) -> float:
+        """Estimate of one whole dense request: all steps and one decode."""
+        per_step = self.timer.predict("dense", self.full_macs(shape, branches))
+        return steps * per_step + self.decode_timer.predict("dense", self.decode_macs(shape))
+
+    def sparse_seconds(self, plan: Plan, decode_plan: Plan, segments: int, branches: int, steps: int) -> float:
+        """Estimate of the same request by rows."""
+        per_step = self.timer.predict("sparse", self.sparse_macs(plan, segments))
+        decode = segments // branches * plan_macs(self.decoder_costs, decode_plan)
+        return steps * per_step + self.decode_timer.predict("sparse", decode)
+
+    def prefers_sparse(self, plan: Plan, shape: tuple[int, int], segments: int) -> bool:
+        """Whether a pass over the planned rows is expected to cost less than a dense one."""
+        sparse = self.timer.predict("sparse", self.sparse_macs(plan, segments))
+        return sparse < self.timer.predict("dense", self.full_macs(shape, segments))
+
+    def plans(self, mask: Tensor, blend: Tensor) -> tuple[Plan, Plan]:
+        """UNet and decoder plans. mask: bool [h, w] of latents that change; blend: bool [8 h, 8 w], pixels shown."""
+        shown = blend
+        for _ in range(self.model.decoder.level_count - 1):
+            shown = pool(shown)
+        return self.model.unet.plan(mask), self.model.decoder.plan(mask | shown, blend)
+
+    def has_room(self, recording: Recording, slot: int, copies: int = 1) -> bool:
+        """Whether `copies` more of a slot fit the budget, after evicting others; a recorded one shows the size."""
+        is_decode = slot in (-1, len(recording.slots) - 1)
+        alike = [recording.decoder] if is_decode else recording.steps
+        expected = next((held.nbytes for held in alike if held is not None), 0)
+        return self.store.make_room(copies * expected, recording)
+
+    def keep(self, recording: Recording, slot: int, cache: StepCache) -> None:
+        """Puts a cache into its slot unless the budget is exceeded by it."""
+        if self.store.make_room(cache.nbytes, recording):
+            recording.slots[slot] = cache
+
+    def preview(self, clean: Tensor, size: tuple[int, int]) -> Image.Image:
+        """Picture of estimated clean latents [1, C, h, w], cropped to size (width, height)."""
+        colours = self.preview_map.colours(clean).nan_to_num()
+        planes = F.interpolate(colours, scale_factor=self.model.latent_scale, mode="bilinear")
+        return Image.fromarray(tensor_pixels(planes, size)[0])
+
+    def _first_preview_map(self) -> PreviewMap:
+        """Fitted to a small picture of noise, until there is a real one to fit to."""
+        latents = self.noise([0], (16, 16))
+        return PreviewMap.fit(latents, self.model.decoder.dense(self.model.unscaled(latents)))
