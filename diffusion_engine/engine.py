@@ -17,10 +17,12 @@ from diffusion_engine.background import BackgroundRecorder
 from diffusion_engine.compute_gate import ComputeGate
 from diffusion_engine.editing import Edit, plan_summary
 from diffusion_engine.errors import EngineError, UserError
-from diffusion_engine.generating import generate, open_picture
+from diffusion_engine.generating import drift, generate, open_picture
+from diffusion_engine.layers import NormPolicy
 from diffusion_engine.model import load_model
 from diffusion_engine.noise import checked_seed
 from diffusion_engine.pictures import checked_size, latent_mask, mask_array, padded
+from diffusion_engine.plan import PlanPolicy
 from diffusion_engine.progress import CancelToken, OnProgress
 from diffusion_engine.recording import Recording, RecordingStore
 from diffusion_engine.requests import (
@@ -99,6 +101,33 @@ class EditableDiffusionEngine:
         loaded = load_model(model, device=device, dtype=dtype, offline=offline)
         budget = _default_budget(loaded.device) if cache_budget_bytes is None else cache_budget_bytes
         return cls(Workbench(loaded, RecordingStore(budget), names[cache_dtype]))
+
+    @property
+    def plan_policy(self) -> PlanPolicy:
+        """How far the plans of further edits reach beyond their masks."""
+        return self._bench.model.unet.policy
+
+    @plan_policy.setter
+    def plan_policy(self, policy: PlanPolicy) -> None:
+        self._bench.model.unet.policy = policy
+
+    @property
+    def norm_policy(self) -> NormPolicy:
+        """Group statistics of further edits: "delta" (updated by the active rows) or "cached" (the recorded ones)."""
+        return self._bench.model.unet.norm
+
+    @norm_policy.setter
+    def norm_policy(self, policy: NormPolicy) -> None:
+        self._bench.model.unet.norm = policy
+
+    def drift(self, version_id: str) -> float:
+        """How far a version's cached predictions are from a fresh dense pass: relative RMS, the mean over its steps.
+
+        0 for a version that was recorded densely; each edit by rows adds what rows outside its plan did not notice.
+        """
+        version = self.version(version_id)
+        with self._gate.foreground():
+            return drift(self._bench, version)
 
     @property
     def model_name(self) -> str:

@@ -8,9 +8,11 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from diffusion_engine.errors import EngineError
 from diffusion_engine.pictures import picture_tensor, tensor_pixels
 from diffusion_engine.preview import PreviewMap, clean_estimate
 from diffusion_engine.progress import CancelToken, OnProgress, Progress
+from diffusion_engine.recorder import to_rows
 from diffusion_engine.recording import Recording
 from diffusion_engine.regional import PromptMap
 from diffusion_engine.samplers import make_scheduler
@@ -129,22 +131,51 @@ def record_slot(bench: Workbench, version: Version, recording: Recording, slot: 
     """
     if not bench.has_room(recording, slot):
         return False
-    trajectory, model = version.state.trajectory, bench.model
+    trajectory = version.state.trajectory
     if slot == trajectory.steps:
         record_decode(bench, recording, trajectory.final)
-        return recording.slots[slot] is not None
-    branches = 1 if version.state.shares_branches else version.settings.branches
-    prompts = version.state.prompts if branches == version.settings.branches else version.state.prompts.first_branch()
+    else:
+        inputs, timestep, prompts, added = _dense_inputs(bench, version, slot)
+        dense_step(bench, recording, slot, inputs, timestep, prompts, added)
+    return recording.slots[slot] is not None
+
+
+def drift(bench: Workbench, version: Version) -> float:
+    """Relative RMS between a version's recorded predictions and fresh dense ones, mean over the recorded steps."""
+    recording = bench.store.find(version.id)
+    if recording is None:
+        raise EngineError("This version has no recording to compare.")
+    recording.checkout(version.id)
+    errors: list[float] = []
+    for slot, cache in enumerate(recording.steps):
+        if cache is None:
+            continue
+        inputs, timestep, prompts, added = _dense_inputs(bench, version, slot, cache.branches)
+        fresh = to_rows(bench.model.unet.dense(inputs, timestep, prompts, added)).float()
+        error = cache.rows["noise"].float() - fresh
+        errors.append((error.square().mean() / fresh.square().mean()).sqrt().item())
+    return sum(errors) / max(len(errors), 1)
+
+
+def _dense_inputs(
+    bench: Workbench, version: Version, slot: int, branches: int | None = None
+) -> tuple[Tensor, Tensor, PromptMap, AddedCondition | None]:
+    """What the UNet gets at one step of a version: inputs, timestep, prompts and added condition.
+
+    branches: as a recording has them; by default one where both guidance branches agree
+    """
+    model, state = bench.model, version.state
+    if branches is None:
+        branches = 1 if state.shares_branches else version.settings.branches
+    prompts = state.prompts if branches == version.settings.branches else state.prompts.first_branch()
     scheduler = make_scheduler(model.scheduler_config, version.sampler)
     scheduler.set_timesteps(version.steps, device=model.device)
     if hasattr(scheduler, "set_begin_index"):
         scheduler.set_begin_index(slot)
     timestep = scheduler.timesteps[slot]
-    entering = scheduler.scale_model_input(trajectory.latents[slot], timestep)
+    entering = scheduler.scale_model_input(state.trajectory.latents[slot], timestep)
     inputs = torch.cat([entering] * branches).to(model.dtype)
-    added = model.added_condition(prompts.texts[0], version.settings.size, branches)
-    dense_step(bench, recording, slot, inputs, timestep, prompts, added)
-    return recording.slots[slot] is not None
+    return inputs, timestep, prompts, model.added_condition(prompts.texts[0], version.settings.size, branches)
 
 
 def dense_step(

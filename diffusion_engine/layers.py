@@ -44,6 +44,15 @@ def pointwise(x: Tensor, layer: nn.Conv2d | nn.Linear, bias: Tensor | None = Non
     return layer(x) if bias is None else F.linear(x, layer.weight, bias)
 
 
+def norm_affine(norm: nn.GroupNorm, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """GroupNorm with known statistics [S, G] as scale and shift per channel, [S, C] each."""
+    per_group = norm.num_channels // norm.num_groups
+    scale = torch.rsqrt(variance + norm.eps)
+    spread = torch.stack([scale, mean * scale])[..., None].expand(-1, -1, -1, per_group).flatten(2)  # [2, S, C]
+    scale, shift = spread[0] * norm.weight, norm.bias - spread[1] * norm.weight
+    return scale.to(dtype), shift.to(dtype)
+
+
 @dataclass
 class RowPass:
     """State of one sparse pass over one recorded call.
@@ -83,12 +92,7 @@ class RowPass:
             sums = sums - self.base(old) + norm_sums(x, center)
         if self.captured is not None:
             self.captured.norm_inputs[name], self.captured.sums[name] = x, sums
-        mean, variance = moments(center, sums, totals.count)
-        per_group = x.shape[-1] // norm.num_groups
-        scale = torch.rsqrt(variance + norm.eps)
-        spread = torch.stack([scale, mean * scale])[..., None].expand(-1, -1, -1, per_group).flatten(2)  # [2, S, C]
-        scale, shift = spread[0] * norm.weight, norm.bias - spread[1] * norm.weight
-        return scale.to(x.dtype), shift.to(x.dtype)
+        return norm_affine(norm, *moments(center, sums, totals.count), x.dtype)
 
     def conv(
         self,

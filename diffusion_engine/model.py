@@ -131,23 +131,28 @@ def load_model(source: str, *, device: str = "auto", dtype: str = "auto", offlin
     """
     target = _device(device)
     number = _dtype(dtype, target)
-    pipeline = _pipeline(source, number, offline)
+    name = source if source == "starter" else Path(source).name
+    return model_of(_pipeline(source, number, offline), name, target, number)
+
+
+def model_of(pipeline: Any, name: str, device: torch.device, dtype: torch.dtype) -> Model:
+    """A loaded Stable Diffusion pipeline as a model. Raises UnsupportedModel where a part cannot be run by rows."""
     channels = pipeline.unet.config["in_channels"]
     if channels != pipeline.vae.config["latent_channels"]:
         raise UnsupportedModel(
-            f"{source} takes {channels} input channels (an inpainting or edit checkpoint); use its base model instead."
+            f"{name} takes {channels} input channels (an inpainting or edit checkpoint); use its base model instead."
         )
-    pipeline.to(target)
+    pipeline.to(device)
     for part in (pipeline.unet, pipeline.vae, pipeline.text_encoder):
         part.eval().requires_grad_(False)
     return Model(
-        name=source if source == "starter" else Path(source).name,
+        name=name,
         pipeline=pipeline,
         unet=SparseUNet(pipeline.unet),
         decoder=SparseDecoder(pipeline.vae),
         encoder=SparseEncoder(pipeline.vae),
-        device=target,
-        dtype=number,
+        device=device,
+        dtype=dtype,
     )
 
 

@@ -75,13 +75,15 @@ class StepCache:
         self.rows[name] = rows.to(dtype or rows.dtype).contiguous()
         self.levels[name] = level
 
-    def keep_norm(self, name: str, level: int, rows: Tensor, groups: int) -> None:
-        """Records the statistics of a norm whose input map is `rows` [B, N, C]."""
+    def keep_norm(self, name: str, level: int, rows: Tensor, groups: int) -> NormTotals:
+        """Records the statistics of a norm whose input map is `rows` [B, N, C], and returns them."""
         batch, count, channels = rows.shape
         center = rows.float().mean(1).view(batch, groups, -1).mean(2)  # [B, G]
         per_row = norm_sums_per_row(rows, center)
         self.rows[name], self.levels[name] = per_row, level  # always fp32: small, and sums must not drift
-        self.norms[name] = NormTotals(center, per_row.sum(1, dtype=torch.float64), count * (channels // groups))
+        totals = NormTotals(center, per_row.sum(1, dtype=torch.float64), count * (channels // groups))
+        self.norms[name] = totals
+        return totals
 
 
 @dataclass

@@ -1,0 +1,50 @@
+"""Everything the editor's server is started with, checked before a socket is opened or a model loaded."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from diffusion_engine import UserError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`model` is "starter", a hub id, a folder or a .safetensors file; `auth` is "user:password"; the cache budget is
+    in bytes, None for what the machine can spare. Raises UserError if the server cannot be started like this."""
+
+    model: str = "starter"
+    device: str = "auto"
+    dtype: str = "auto"
+    host: str = "127.0.0.1"
+    port: int = 7860
+    output_dir: Path = Path("outputs")
+    auth: str | None = field(default=None, repr=False)  # repr ends up in logs
+    cache_budget_bytes: int | None = None
+    offline: bool = False
+    open_browser: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.port <= 65535:
+            raise UserError(f"--port must be from 1 to 65535, not {self.port}.")
+        if self.cache_budget_bytes is not None and self.cache_budget_bytes < 0:
+            raise UserError("--cache-budget must be 0 or more.")
+        if self.auth is not None and not all(self.auth.partition(":")):
+            raise UserError("--auth must be a user and a password with a colon between them: --auth USER:PASSWORD.")
+        if self.auth is None and not is_loopback(self.host):
+            raise UserError(
+                f"Listening on {self.host} lets other machines in: add --auth USER:PASSWORD, or leave --host out."
+            )
+        if self.output_dir.exists() and not self.output_dir.is_dir():
+            raise UserError(f"--output-dir {self.output_dir} is a file: choose a folder.")
+
+
+def is_loopback(host: str) -> bool:
+    """True if only this machine can reach a server on `host`. Names other than localhost could mean anything."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

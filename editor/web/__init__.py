@@ -1,0 +1,1 @@
+"""The web page, the only part of the editor that knows Gradio."""

@@ -1,0 +1,116 @@
+"""Starts the web server: engine, pictures' routes, page, and the gate in front of all of them."""
+
+from __future__ import annotations
+
+import socket
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import gradio as gr
+import uvicorn
+from fastapi import FastAPI
+from gradio.routes import App as GradioApp
+from starlette.routing import Mount
+from starlette.types import ASGIApp
+
+from diffusion_engine import EditableDiffusionEngine, UserError
+from editor.sessions import Sessions
+from editor.web.gate import Gate, allowed_hosts
+from editor.web.page import build_page
+from editor.web.routes import UPLOAD_LIMIT_BYTES, add_routes
+
+if TYPE_CHECKING:
+    from editor.settings import Settings
+
+SYSTEM_FONT = ["system-ui", "sans-serif"]
+THEME = gr.themes.Base(primary_hue="violet", neutral_hue="zinc", font=SYSTEM_FONT, font_mono=["monospace"]).set(
+    button_primary_background_fill="*primary_600",  # white text needs 4.5:1
+    button_primary_background_fill_hover="*primary_700",
+    button_primary_background_fill_dark="*primary_600",
+    button_primary_background_fill_hover_dark="*primary_700",
+)
+STYLE = Path(__file__).parent / "page.css"
+
+
+def run(settings: Settings) -> None:
+    """Serves the editor until it is interrupted. Raises UserError if the port is taken or the model cannot be had."""
+    listener = listen(settings.host, settings.port)
+    engine = EditableDiffusionEngine.from_pretrained(
+        settings.model,
+        device=settings.device,
+        dtype=settings.dtype,
+        cache_budget_bytes=settings.cache_budget_bytes,
+        offline=settings.offline,
+    )
+    server = Server(engine, listener, settings.output_dir, settings.auth)
+    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
+    address = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    print(f"Deltabrush is open at {address} (Ctrl+C stops it).", flush=True)
+    if settings.open_browser:
+        webbrowser.open(address)
+    try:
+        server.run()
+    finally:
+        engine.close()
+
+
+class Server(uvicorn.Server):
+    """Stops at once: it ends the running jobs and the connections that open pages keep, instead of waiting for them."""
+
+    def __init__(
+        self, engine: EditableDiffusionEngine, listener: socket.socket, output_dir: Path, auth: str | None = None
+    ) -> None:
+        host, port = listener.getsockname()[:2]
+        self._listener = listener
+        self._sessions = Sessions(engine)
+        app, self._gradio = build_app(self._sessions, host, port, output_dir, auth)
+        super().__init__(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5))
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        super().run(sockets or [self._listener])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._gradio.stop_event.set()
+        self._sessions.cancel_all()
+        await super().shutdown(sockets)
+
+
+def build_app(
+    sessions: Sessions, host: str, port: int, output_dir: Path, auth: str | None = None
+) -> tuple[ASGIApp, GradioApp]:
+    """The whole application, and Gradio's part of it. `auth` is "user:password"."""
+    user, _, password = (auth or "").partition(":")
+    app = FastAPI(openapi_url=None)
+    add_routes(app, sessions, output_dir)
+    page = build_page(sessions)
+    page.queue(max_size=64)
+    gr.mount_gradio_app(
+        app,
+        page,
+        path="/",
+        server_name=host,
+        server_port=port,
+        auth=(user, password) if auth else None,
+        footer_links=[],
+        run_history=False,
+        show_error=False,
+        max_file_size=UPLOAD_LIMIT_BYTES,
+        ssr_mode=False,
+        theme=THEME,
+        css_paths=[STYLE],
+    )
+    page.has_launched = True  # only then does Gradio check that the files a caller names are ones that it uploaded
+    gradio_app = next(route.app for route in app.routes if isinstance(route, Mount))
+    assert isinstance(gradio_app, GradioApp)
+    return Gate(app, allowed_hosts(host, port)), gradio_app
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket, taken before the model loads. Port 0 means any free one."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"Port {port} of {host} cannot be used ({reason}): choose another one with --port.") from error

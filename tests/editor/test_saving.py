@@ -1,0 +1,137 @@
+"""Writing pictures: lossless where promised, transparency back, nothing of the source's metadata, never half a file."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from diffusion_engine import UserError
+from editor.files import check_writable, replace_file
+from editor.images import open_picture, output_format, save_picture
+from tests.editor import picture_files as files
+
+MAGIC = {".png": b"\x89PNG", ".webp": b"RIFF", ".jpg": b"\xff\xd8\xff", ".jpeg": b"\xff\xd8\xff", ".PNG": b"\x89PNG"}
+
+
+@pytest.mark.parametrize("suffix", list(MAGIC))
+def test_content_is_what_the_suffix_says_and_tagged_srgb(tmp_path: Path, suffix: str) -> None:
+    image, path = files.smooth(97, 65), tmp_path / f"out{suffix}"
+    save_picture(image, path)
+    assert path.read_bytes().startswith(MAGIC[suffix])
+    with Image.open(path) as written:
+        name = "sRGB".encode("utf-16-be")  # as profiles spell it
+        tagged = "srgb" in written.info if written.format == "PNG" else name in written.info["icc_profile"]
+    assert tagged
+    picture = open_picture(path)
+    error = np.abs(np.asarray(picture.rgb).astype(int) - np.asarray(image))
+    assert error.max() == 0 if "j" not in suffix else error.mean() < 2
+    assert picture.notices == ()
+
+
+@pytest.mark.parametrize("suffix", [".png", ".webp"])
+def test_transparency_comes_back_and_colours_under_it_stay(tmp_path: Path, suffix: str) -> None:
+    pixels = np.asarray(files.noise(96, 64, 4)).copy()
+    pixels[:32, :, 3] = 0
+    picture = open_picture(files.encoded(Image.fromarray(pixels), "PNG"))
+    save_picture(picture.rgb, tmp_path / f"out{suffix}", picture.alpha)
+    with Image.open(tmp_path / f"out{suffix}") as written:
+        assert np.array_equal(written, pixels)
+
+
+def test_saving_leaves_the_picture_in_memory_as_it_was(tmp_path: Path) -> None:
+    image = files.noise(96, 64)
+    save_picture(image, tmp_path / "out.png", Image.new("L", image.size, 9))
+    assert image.mode == "RGB"
+
+
+def test_jpeg_refuses_transparency_but_not_an_opaque_alpha(tmp_path: Path) -> None:
+    image, alpha = files.noise(96, 64), Image.new("L", (96, 64), 255)
+    save_picture(image, tmp_path / "opaque.jpg", alpha)
+    alpha.putpixel((3, 3), 254)
+    with pytest.raises(UserError, match=r"out\.jpg cannot hold the picture's transparency: end its name"):
+        save_picture(image, tmp_path / "out.jpg", alpha)
+    assert not (tmp_path / "out.jpg").exists()
+
+
+def test_parameters_are_json_under_our_own_key(tmp_path: Path) -> None:
+    parameters = {"prompt": 'Steps: 3, "quoted"\nand a 🎈', "seed": 7, "strength": 0.5}
+    save_picture(files.noise(96, 64), tmp_path / "out.png", parameters=parameters)
+    with Image.open(tmp_path / "out.png") as written:
+        assert json.loads(written.info["deltabrush"]) == parameters
+
+
+@pytest.mark.parametrize("suffix", [".png", ".webp", ".jpg"])
+def test_nothing_of_the_source_s_metadata_is_passed_on(tmp_path: Path, suffix: str) -> None:
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010E] = 6, "<script>private</script>"
+    exif.get_ifd(0x8825)[2] = (52.0, 31.0, 12.0)  # where it was taken
+    source = files.encoded(files.noise(96, 64), "JPEG", exif=exif, comment="private")
+    save_picture(open_picture(source).rgb, tmp_path / f"out{suffix}")
+    assert b"private" not in (tmp_path / f"out{suffix}").read_bytes()
+    with Image.open(tmp_path / f"out{suffix}") as written:
+        assert dict(written.getexif()) == {}
+
+
+@pytest.mark.parametrize("suffix", [".png", ".webp", ".jpg"])
+def test_same_picture_same_bytes(tmp_path: Path, suffix: str) -> None:
+    first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix}"
+    save_picture(files.noise(96, 64), first)
+    save_picture(files.noise(96, 64), second)
+    assert first.read_bytes() == second.read_bytes()
+    assert b"\x07\xea" not in first.read_bytes()[:200]  # 2026: the colour profile has no date
+
+
+@pytest.mark.parametrize("name", ["out", "out.gif", "out.tif", "out.png.txt", ".png", "out.", "out.jp2"])
+def test_unknown_suffixes_are_refused_by_name(name: str) -> None:
+    with pytest.raises(UserError, match=r"does not end in .png, .webp or .jpg: choose one of these") as refused:
+        output_format(name)
+    assert name in str(refused.value)
+
+
+@pytest.mark.parametrize(("name", "sentence"), [
+    ("missing/out.png", "The folder of out.png does not exist: create it"),
+    ("folder.png", "folder.png is a folder: add a file name"),
+    ("file/out.png", "The folder of out.png does not exist"),
+    ("x" * 300 + ".png", "cannot be used as a file name: choose a shorter"),
+    ("a\0b.png", "cannot be used as a file name"),
+], ids=["no-folder", "is-a-folder", "folder-is-a-file", "endless", "nul"])
+def test_a_place_that_cannot_be_written(tmp_path: Path, name: str, sentence: str) -> None:
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=sentence):
+        check_writable(tmp_path / name)
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+def test_a_failed_save_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out.png"
+    replace_file(path, b"old")
+
+    def disk_full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    target = {"write": "pathlib.Path.open", "fsync": "os.fsync", "replace": "os.replace"}[step]
+    monkeypatch.setattr(target, disk_full)
+    with pytest.raises(UserError, match=r"out.png could not be written \(No space left on device\): free some space"):
+        replace_file(path, b"new")
+    monkeypatch.undo()
+    assert [file.name for file in tmp_path.iterdir()] == ["out.png"]
+    assert path.read_bytes() == b"old"
+
+
+def test_a_file_is_forced_to_the_disk_before_it_takes_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr("os.fsync", lambda number: (order.append("fsync"), fsync(number)))
+    monkeypatch.setattr("os.replace", lambda old, new: (order.append("replace"), replace(old, new)))
+    replace_file(tmp_path / "out.bin", b"data")
+    assert order == ["fsync", "replace"]
+    assert (tmp_path / "out.bin").read_bytes() == b"data"

@@ -1,0 +1,91 @@
+"""Servers and browsers for the tests of the page."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from painting_engine import PaintingEngine
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from editor.web.serve import Server, listen
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@contextmanager
+def serving(engine, output_dir: Path) -> Iterator[str]:
+    """The address of the whole application, run in a thread."""
+    listener = listen("127.0.0.1", 0)
+    server = Server(engine, listener, output_dir)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(scope="session")
+def painting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PaintingEngine, str, Path]]:
+    """One server for all tests, so that browsers load Gradio once; every page is a session of its own."""
+    engine, outputs = PaintingEngine(), tmp_path_factory.mktemp("outputs")
+    with serving(engine, outputs) as url:
+        yield engine, url, outputs
+
+
+@pytest.fixture
+def engine(painting_server: tuple[PaintingEngine, str, Path]) -> PaintingEngine:
+    engine = painting_server[0]
+    engine.before_step = lambda step: time.sleep(0.02)
+    engine.calls.clear()
+    return engine
+
+
+@pytest.fixture
+def address(engine: PaintingEngine, painting_server: tuple[PaintingEngine, str, Path]) -> str:
+    return painting_server[1]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Installed by install_browser.sh, which looks in the same places."""
+    named = os.environ.get("DELTABRUSH_CHROMIUM")
+    found = named or next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=found, args=flags)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def contexts(browser: Browser) -> Callable[..., BrowserContext]:
+    """Browser windows by their options; they are kept, so that Gradio's files stay in their cache."""
+    return functools.cache(lambda **options: browser.new_context(viewport={"width": 1280, "height": 800}, **options))
+
+
+@pytest.fixture
+def visit(contexts: Callable[..., BrowserContext]) -> Iterator[Callable[..., Page]]:
+    """Opens the page of a server in a tab of its own: `visit(address, **context options)`."""
+    pages = []
+
+    def open_page(url: str, **options) -> Page:
+        page = contexts(**options).new_page()
+        pages.append(page)
+        page.goto(url)
+        page.locator("#go").wait_for()
+        page.wait_for_function("sessionStorage.getItem('deltabrush')")
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()

@@ -1,0 +1,107 @@
+"""What a person does on the page, and the exact pixels that the server then has."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
+
+TIMEOUT_MS = 60_000
+
+
+class Editor:
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.canvas: Locator = page.locator("#canvas canvas")
+
+    def set(self, **values: Any) -> None:
+        """Types values into the fields under "More", by their element id."""
+        if not self.page.locator("#steps input").is_visible():
+            self.page.locator("#more > button").click()
+        for name, value in values.items():
+            self.page.locator(f"#{name} input").fill(str(value))
+
+    def go(self, prompt: str) -> None:
+        self.page.locator("#prompt textarea").fill(prompt)
+        self.page.locator("#go").click()
+
+    def finish(self) -> None:
+        """Waits until nothing runs."""
+        expect(self.page.locator("#stop")).to_be_hidden(timeout=TIMEOUT_MS)
+        expect(self.page.locator("#go")).to_be_visible(timeout=TIMEOUT_MS)
+
+    def generate(self, prompt: str) -> None:
+        self.go(prompt)
+        expect(self.page.locator("#go")).to_have_text("Paint it", timeout=TIMEOUT_MS)
+
+    def paint(self, prompt: str) -> None:
+        """Presses the button and waits for candidates."""
+        self.go(prompt)
+        expect(self.page.locator("#keep")).to_be_visible(timeout=TIMEOUT_MS)
+        self.finish()
+
+    def open(self, data: bytes, name: str = "picture.png") -> None:
+        versions = self.page.locator("#history button").count()
+        self.page.locator('#canvas input[type="file"]').set_input_files(
+            {"name": name, "mimeType": "application/octet-stream", "buffer": data}
+        )
+        expect(self.page.locator("#history button")).to_have_count(versions + 1, timeout=TIMEOUT_MS)
+
+    def stroke(self, start: tuple[float, float], end: tuple[float, float], size: int = 48) -> None:
+        """Drags the brush between two points in pixels of the picture, at the fitted view."""
+        self.page.locator("#canvas .size").evaluate("(input, size) => { input.value = size; }", size)
+        (x0, y0), (x1, y1) = self.on_screen(start), self.on_screen(end)
+        self.page.mouse.move(x0, y0)
+        self.page.mouse.down()
+        self.page.mouse.move(x1, y1, steps=8)
+        self.page.mouse.up()
+
+    def on_screen(self, point: tuple[float, float]) -> tuple[float, float]:
+        """Where a point of the picture is in the window: the picture is centred and as large as fits."""
+        box = self.canvas.bounding_box()
+        assert box is not None
+        width, height = self.picture().size
+        scale = min(box["width"] / width, box["height"] / height)
+        left, top = box["x"] + (box["width"] - width * scale) / 2, box["y"] + (box["height"] - height * scale) / 2
+        return left + point[0] * scale, top + point[1] * scale
+
+    def picture(self) -> Image.Image:
+        """The shown picture, exact, as the server has it."""
+        return self._fetch(self.page.locator("#canvas .export").get_attribute("href"), "exports")
+
+    def version(self) -> Image.Image:
+        """The current version, exact: what the shown candidates were made from."""
+        return self._fetch(self.page.locator('#history [aria-pressed="true"] img').get_attribute("src"), "thumbnails")
+
+    def _fetch(self, address: str | None, kind: str) -> Image.Image:
+        assert address is not None
+        exact = address.replace(f"/{kind}/", "/pictures/").replace(".jpg", ".png")
+        return Image.open(io.BytesIO(self._bytes("exact => fetch(exact)", exact)))
+
+    def _bytes(self, response: str, argument: Any = None) -> bytes:
+        # fetched by the page, so that Origin, cookies and the gate are as they are for a person
+        read = f"async given => [...new Uint8Array(await (await ({response})(given)).arrayBuffer())]"
+        return bytes(self.page.evaluate(read, argument))
+
+    def mask(self) -> np.ndarray:
+        """The mask as the button would send it, bool [H, W]."""
+        data = self._bytes('() => fetch(document.querySelector("#canvas canvas").readMask())')
+        return np.asarray(Image.open(io.BytesIO(data)).convert("L")) > 0
+
+    def message(self) -> Locator:
+        return self.page.locator("#message p")
+
+
+def differing(one: Image.Image, other: Image.Image) -> np.ndarray:
+    """Where two pictures differ, bool [H, W]."""
+    return (np.asarray(one.convert("RGB")) != np.asarray(other.convert("RGB"))).any(axis=2)
+
+
+def picture_file(size: tuple[int, int], kind: str = "PNG", **options) -> bytes:
+    """A grey picture, as the bytes of a file."""
+    buffer = io.BytesIO()
+    Image.new("RGB", size, (120, 120, 120)).save(buffer, kind, **options)
+    return buffer.getvalue()

@@ -1,0 +1,110 @@
+"""The editor over HTTP, as gradio_client calls it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from gradio_client import Client, handle_file
+from gradio_client.exceptions import AppError
+from PIL import Image
+
+from editor.web.routes import UPLOAD_LIMIT_BYTES
+
+
+@pytest.fixture
+def client(address: str, tmp_path: Path) -> Client:
+    return Client(address, verbose=False, download_files=str(tmp_path / "downloads"))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    noise = np.random.default_rng(1).integers(0, 256, (90, 130, 3), np.uint8)
+    mask = np.zeros((90, 130), np.uint8)
+    mask[20:50, 30:70] = 255
+    for name, pixels in {"picture": noise, "mask": mask, "empty": np.zeros_like(mask), "other": mask[:80]}.items():
+        Image.fromarray(pixels).save(tmp_path / f"{name}.png")
+    return {path.stem: path for path in tmp_path.glob("*.png")}
+
+
+def pixels(client: Client, address: str) -> np.ndarray:
+    """The exact pixels behind an address of an answer."""
+    answer = httpx.get(client.src.rstrip("/") + address).raise_for_status()
+    return np.asarray(Image.open(io.BytesIO(answer.content)))
+
+
+def test_pixels_outside_the_mask_are_the_picture_s_own_after_ten_edits(client: Client, files: dict[str, Path]) -> None:
+    original, mask = np.asarray(Image.open(files["picture"])), np.asarray(Image.open(files["mask"])) > 0
+    opened = client.predict(handle_file(files["picture"]), api_name="/open")
+    assert np.array_equal(pixels(client, opened["url"]), original)
+    for seed in range(10):
+        answer = client.predict(
+            mask=handle_file(files["mask"]), prompt="a cactus", seed=seed, variations=2, feather=3, api_name="/edit"
+        )
+        assert answer["changed_outside"] == 0 and len(answer["candidates"]) == 2
+        kept = client.predict(answer["candidates"][1]["picture_id"], api_name="/commit")
+        assert kept["parent_id"] == answer["picture_id"]
+    changed = (pixels(client, kept["url"]) != original).any(axis=2)
+    assert changed[mask].any() and not changed[~mask].any()
+
+
+def test_generate_tells_its_steps(client: Client) -> None:
+    job = client.submit("a field", width=96, height=64, seed=3, api_name="/generate")
+    answer = job.result()
+    assert pixels(client, answer["url"]).shape == (64, 96, 3)
+    assert [step["stage"] for step in job.outputs()[:-1]] == ["denoise"] * (len(job.outputs()) - 1) != []
+
+
+@pytest.mark.parametrize(
+    ("mask", "sentence"),
+    [
+        pytest.param("empty", "Paint over", id="empty-mask"),
+        pytest.param("other", "130x80.*130x90", id="mask-of-another-size"),
+    ],
+)
+def test_a_mask_that_cannot_be_used_is_refused_in_a_sentence(client, files, engine, mask: str, sentence: str) -> None:
+    client.predict(handle_file(files["picture"]), api_name="/open")
+    with pytest.raises(AppError, match=sentence):
+        client.predict(mask=handle_file(files[mask]), prompt="a cactus", api_name="/edit")
+    assert "edit" not in engine.calls
+
+
+def test_an_unknown_version_is_refused(client: Client, files: dict[str, Path]) -> None:
+    with pytest.raises(AppError, match="history"):
+        client.predict(handle_file(files["mask"]), "a cactus", "v999", api_name="/edit")
+
+
+def test_a_bug_is_not_told_to_the_caller(client: Client, engine) -> None:
+    def fail(step: int) -> None:
+        raise RuntimeError("secret /path")
+
+    engine.before_step = fail
+    with pytest.raises(AppError) as refused:
+        client.predict("a field", api_name="/generate")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["as-an-upload", "bare"])
+def test_a_file_of_the_server_cannot_be_opened_by_its_name(address: str, files: dict[str, Path], marked: bool) -> None:
+    """Sent as it is: gradio_client would upload the file."""
+    named = {"path": str(files["picture"])} | ({"meta": {"_type": "gradio.FileData"}} if marked else {})
+    call = f"{address}/gradio_api/call/open"
+    event = httpx.post(call, json={"data": [named, 4, 4.0]}).raise_for_status().json()["event_id"]
+    answer = httpx.get(f"{call}/{event}").text
+    assert answer.startswith("event: error") and "picture_id" not in answer
+
+
+def test_uploads_of_the_page_are_limited_and_need_a_session(client, address: str, files: dict[str, Path]) -> None:
+    opened = client.predict(handle_file(files["picture"]), api_name="/open")
+    upload = address + opened["url"].partition("/pictures")[0] + "/upload"
+    assert httpx.post(upload, content=bytes(UPLOAD_LIMIT_BYTES)).status_code == 204
+    assert httpx.post(upload, content=bytes(UPLOAD_LIMIT_BYTES + 1)).status_code == 413
+    assert httpx.post(f"{address}/sessions/guessed/upload", content=b"data").status_code == 404
+    assert np.array_equal(pixels(client, opened["url"]), np.asarray(Image.open(files["picture"])))
+
+
+def test_only_the_four_endpoints_are_public(client: Client) -> None:
+    assert set(client.view_api(return_format="dict")["named_endpoints"]) == {"/open", "/generate", "/edit", "/commit"}
