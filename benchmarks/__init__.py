@@ -1,1 +1,1 @@
-"""Speed and quality, each a command that prints JSON. Speeds are ratios within one run: machines are shared and noisy."""
+"""Speed and quality, each a command that prints JSON. Speeds are ratios within one run, for machines are noisy."""

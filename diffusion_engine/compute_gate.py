@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 
 
 class ComputeGate:
@@ -16,7 +16,7 @@ class ComputeGate:
         self._waiting = 0
 
     @contextlib.contextmanager
-    def foreground(self) -> Iterator[None]:
+    def foreground(self) -> Generator[None]:
         with self._condition:
             self._waiting += 1
             try:
@@ -30,7 +30,7 @@ class ComputeGate:
             self._release()
 
     @contextlib.contextmanager
-    def background(self) -> Iterator[None]:
+    def background(self) -> Generator[None]:
         with self._condition:
             self._condition.wait_for(lambda: not self._busy and not self._waiting)
             self._busy = True

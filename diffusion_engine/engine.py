@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,7 +20,6 @@ from diffusion_engine.errors import EngineError, UserError
 from diffusion_engine.generating import drift, generate, open_picture
 from diffusion_engine.layers import NormPolicy
 from diffusion_engine.model import load_model
-from diffusion_engine.noise import checked_seed
 from diffusion_engine.pictures import checked_size, latent_mask, mask_array, padded
 from diffusion_engine.plan import PlanPolicy
 from diffusion_engine.progress import CancelToken, OnProgress
@@ -30,8 +29,8 @@ from diffusion_engine.requests import (
     Mode,
     PromptScope,
     StepPolicy,
+    check_description,
     checked_settings,
-    checked_text,
 )
 from diffusion_engine.samplers import SAMPLERS, make_scheduler
 from diffusion_engine.versions import Candidate, CandidateDeltas, Report, SamplingSettings, Version
@@ -162,7 +161,7 @@ class EditableDiffusionEngine:
     ) -> Version:
         """A new picture of size (width, height), recorded as it is sampled."""
         settings = self._settings(size or self.defaults.size, steps, sampler, guidance)
-        checked_text(prompt, "prompt"), checked_text(negative_prompt, "negative prompt"), checked_seed(seed)
+        check_description(prompt, negative_prompt, seed)
         with self._gate.foreground(), _engine_errors():
             version = generate(
                 self._bench,
@@ -192,7 +191,7 @@ class EditableDiffusionEngine:
         prompt describes the picture as it is, where that is known; it guides nothing but the recording.
         """
         settings = self._settings(image.size, steps, sampler, guidance)
-        checked_text(prompt, "prompt"), checked_text(negative_prompt, "negative prompt"), checked_seed(seed)
+        check_description(prompt, negative_prompt, seed)
         with self._gate.foreground(), _engine_errors():
             version = open_picture(
                 self._bench, _new_id(), image.convert("RGB"), prompt, negative_prompt, settings, seed
@@ -361,7 +360,7 @@ class EditableDiffusionEngine:
 
 
 @contextlib.contextmanager
-def _engine_errors() -> Iterator[None]:
+def _engine_errors() -> Generator[None]:
     """Out of memory becomes an EngineError with a way out; it is raised outside the handler, whose traceback would
     keep the tensors of the failed pass alive."""
     exhausted = False

@@ -12,7 +12,7 @@ from diffusion_engine.errors import EngineError
 from diffusion_engine.pictures import picture_tensor, tensor_pixels
 from diffusion_engine.preview import PreviewMap, clean_estimate
 from diffusion_engine.progress import CancelToken, OnProgress, Progress
-from diffusion_engine.recorder import to_rows
+from diffusion_engine.recorder import map_shape, to_rows
 from diffusion_engine.recording import Recording
 from diffusion_engine.regional import PromptMap
 from diffusion_engine.samplers import make_scheduler
@@ -195,7 +195,7 @@ def dense_step(
         bench.keep(recording, slot, cache)
     else:
         out = unet.dense(inputs, timestep, text, added)
-    bench.timer.observe("dense", time.perf_counter() - call, bench.full_macs(inputs.shape[2:], inputs.shape[0]))
+    bench.timer.observe("dense", time.perf_counter() - call, bench.full_macs(map_shape(inputs), inputs.shape[0]))
     return out
 
 
@@ -208,7 +208,7 @@ def record_decode(bench: Workbench, recording: Recording, latents: Tensor) -> Te
         bench.keep(recording, slot, cache)
     else:
         planes = bench.model.decoder.dense(unscaled)
-    bench.decode_timer.observe("dense", time.perf_counter() - call, bench.decode_macs(latents.shape[2:]))
+    bench.decode_timer.observe("dense", time.perf_counter() - call, bench.decode_macs(map_shape(latents)))
     return planes
 
 

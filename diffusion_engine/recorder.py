@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import torch
@@ -22,6 +22,11 @@ def to_rows(x: Tensor) -> Tensor:
 def from_rows(rows: Tensor, shape: tuple[int, int]) -> Tensor:
     """[B, H * W, C] -> [B, C, H, W], in channels-last storage."""
     return rows.view(rows.shape[0], *shape, rows.shape[2]).permute(0, 3, 1, 2)
+
+
+def map_shape(x: Tensor) -> tuple[int, int]:
+    """(H, W) of a map [B, C, H, W]."""
+    return x.shape[2], x.shape[3]
 
 
 class Recorder:
@@ -43,14 +48,15 @@ class Recorder:
         channels-last maps on a CPU loses up to two digits on large ones (fp32, seen at 512 x 512).
         """
 
-        def forward(x: Tensor) -> Tensor:
-            rows = (to_rows(x) if x.ndim == 4 else x.transpose(1, 2)).contiguous()  # attention norms get [B, C, N]
+        def forward(input: Tensor) -> Tensor:  # the name that nn.GroupNorm gives it
+            is_map = input.ndim == 4
+            rows = (to_rows(input) if is_map else input.transpose(1, 2)).contiguous()  # attention norms get [B, C, N]
             totals = self.cache.keep_norm(name, level, rows, norm.num_groups)
             if conv_name is not None:
                 self.cache.keep_rows(conv_name, level, rows, self._dtype)
             scale, shift = norm_affine(norm, *totals.moments(), rows.dtype)
             normed = torch.addcmul(shift.unsqueeze(1), rows, scale.unsqueeze(1))
-            return from_rows(normed, (x.shape[2], x.shape[3])) if x.ndim == 4 else normed.transpose(1, 2)
+            return from_rows(normed, map_shape(input)) if is_map else normed.transpose(1, 2)
 
         norm.forward = forward
         self._norms.append(norm)
@@ -87,7 +93,7 @@ class Recorder:
                 for depth, layer in enumerate(mixer.transformer_blocks):
                     self._self_attention(layer.attn1, f"{label}.transformer_blocks.{depth}.attn1", level)
 
-    def _self_attention(self, attention: Attention, name: str, level: int) -> None:
+    def _self_attention(self, attention: Any, name: str, level: int) -> None:
         self.output(attention.to_k, f"{name}.to_k", level)
         self.output(attention.to_v, f"{name}.to_v", level)
 
@@ -99,7 +105,7 @@ class Recorder:
 
 
 @contextlib.contextmanager
-def recording(dtype: torch.dtype | None, register: Callable[[Recorder], None]) -> Iterator[StepCache]:
+def recording(dtype: torch.dtype | None, register: Callable[[Recorder], None]) -> Generator[StepCache]:
     """Hooks are in place inside the block, and the cache is complete when it ends."""
     recorder = Recorder(dtype)
     try:

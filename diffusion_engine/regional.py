@@ -7,7 +7,7 @@ attends to its own prompt's tokens only.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +76,7 @@ class _RegionalProcessor:
 
 
 @contextlib.contextmanager
-def regional_attention(unet: Any, prompts: PromptMap) -> Iterator[None]:
+def regional_attention(unet: Any, prompts: PromptMap) -> Generator[None]:
     """Inside the block the UNet's cross-attention is regional; call it with `prompts.states`, repeated over a batch.
 
     With one prompt nothing is touched. The UNet's own processors are back when the block ends.

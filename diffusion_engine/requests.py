@@ -37,6 +37,13 @@ def checked_text(value: object, name: str) -> str:
     return value
 
 
+def check_description(prompt: object, negative_prompt: object, seed: object) -> None:
+    """Raises UserError unless both prompts are text and the seed is one."""
+    checked_text(prompt, "prompt")
+    checked_text(negative_prompt, "negative prompt")
+    checked_seed(seed)
+
+
 @dataclass(frozen=True)
 class StepPolicy:
     """Steps of an edit that run densely although they are recorded (all 0: none).

@@ -18,7 +18,6 @@ SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {
     "euler a": ("EulerAncestralDiscreteScheduler", {}),
     "unipc": ("UniPCMultistepScheduler", {}),
     "heun": ("HeunDiscreteScheduler", {}),
-    "lms": ("LMSDiscreteScheduler", {}),
     "pndm": ("PNDMScheduler", {"skip_prk_steps": True}),
     "lcm": ("LCMScheduler", {}),
 }
@@ -29,7 +28,7 @@ _UNUSABLE = ("SDE", "FlowMatch", "VQ", "UnCLIP", "RePaint", "Cogvideo", "CogVide
 
 def model_sampler(class_name: str) -> str:
     """The name here of a model's own scheduler; a plain good one where it is not in the table."""
-    return next((name for name, (cls, extra) in SAMPLERS.items() if cls == class_name and "karras" not in name), "ddim")
+    return next((name for name, (known, _) in SAMPLERS.items() if known == class_name), "ddim")
 
 
 def make_scheduler(config: dict[str, Any], sampler: str) -> Any:
@@ -44,7 +43,11 @@ def make_scheduler(config: dict[str, Any], sampler: str) -> Any:
         raise UserError(f"There is no sampler {sampler!r}; choose one of: {', '.join(SAMPLERS)}.")
     if not hasattr(scheduler_class, "add_noise"):
         raise UserError(f"The sampler {sampler!r} cannot start from a picture; choose one of: {', '.join(SAMPLERS)}.")
-    return scheduler_class.from_config({**config, **extra})
+    try:
+        return scheduler_class.from_config({**config, **extra})
+    except ImportError as missing:
+        package = getattr(missing, "name", None) or "another package"
+        raise UserError(f"The sampler {sampler!r} needs {package}, which is not installed; choose another.") from missing
 
 
 def takes_generator(scheduler: Any) -> bool:

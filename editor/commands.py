@@ -116,7 +116,7 @@ def _masks(options: Namespace, size: tuple[int, int]) -> tuple[Mask, Mask]:
     return mask, feather(mask, options.feather)
 
 
-def _worth_knowing(options: Namespace, picture: Picture, blend_mask: Mask) -> Iterator[str]:
+def _worth_knowing(options: Namespace, picture: Picture, blend_mask: Mask) -> Generator[str]:
     yield from picture.notices
     if picture.alpha is not None and ((np.asarray(picture.alpha) == 0) & (blend_mask > 0)).any():
         yield "The mask covers transparent pixels; they stay transparent."
@@ -125,7 +125,7 @@ def _worth_knowing(options: Namespace, picture: Picture, blend_mask: Mask) -> It
 
 
 @contextmanager
-def _engine(options: Namespace) -> Iterator[EditableDiffusionEngine]:
+def _engine(options: Namespace) -> Generator[EditableDiffusionEngine]:
     from diffusion_engine import EditableDiffusionEngine
 
     engine = EditableDiffusionEngine.from_pretrained(

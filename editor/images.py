@@ -6,7 +6,7 @@ import io
 import json
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,7 +155,7 @@ def _name(source: Source, what: str) -> str:
 
 
 @contextmanager
-def _stream(source: Source) -> Iterator[BinaryIO]:
+def _stream(source: Source) -> Generator[BinaryIO]:
     if isinstance(source, bytes):
         yield io.BytesIO(source)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -25,7 +25,7 @@ class Turns:
         self._moved = threading.Condition()
 
     @contextmanager
-    def take(self, token: CancelToken | None = None) -> Iterator[None]:
+    def take(self, token: CancelToken | None = None) -> Generator[None]:
         """Waits for its turn and holds it. Raises UserError if the line is full, Cancelled if stopped while waiting."""
         ticket = object()
         with self._moved:
@@ -55,7 +55,7 @@ class Job(Generic[Result]):
         self._thread = threading.Thread(target=self._run, args=(work, turns), name="deltabrush-job", daemon=True)
         self._thread.start()
 
-    def progress(self) -> Iterator[Progress]:
+    def progress(self) -> Generator[Progress]:
         """Yields the newest step as the work goes on (a slow reader skips some). Leaving early stops the work."""
         try:
             while (event := self._newest()) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -112,7 +112,7 @@ class EditSession:
             made |= {"seed": seed}
         return made | {"version": program_version()}
 
-    def generate(self, request: GenerateRequest) -> Iterator[Progress]:
+    def generate(self, request: GenerateRequest) -> Generator[Progress]:
         """Makes a new picture. Yields progress; raises UserError, EngineError, Cancelled."""
 
         def work(on_progress, token):
@@ -141,7 +141,7 @@ class EditSession:
             self._add(version, picture.alpha)
             self.mask_id += 1
 
-    def edit(self, mask: bytes | None, request: EditRequest) -> Iterator[Progress]:
+    def edit(self, mask: bytes | None, request: EditRequest) -> Generator[Progress]:
         """Paints the masked part anew; the candidates then wait in `proposal`. Yields progress; raises as `generate`.
 
         Candidates that wait already are replaced when the mask is the same one, and kept as a version, the shown one,
@@ -283,7 +283,7 @@ class EditSession:
         return job.result()
 
     @contextmanager
-    def _exclusive(self) -> Iterator[None]:
+    def _exclusive(self) -> Generator[None]:
         if not self._running.acquire(blocking=False):
             raise UserError("This picture is being painted: wait for it, or stop it first.")
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Self
@@ -41,7 +41,7 @@ class ProgressBar:
 
 
 @contextmanager
-def cancel_on_interrupt() -> Iterator[CancelToken]:
+def cancel_on_interrupt() -> Generator[CancelToken]:
     """A token that the first Ctrl-C cancels, so that the engine stops between two steps; a second one interrupts at
     once. Raises Cancelled where the work ended before it looked at the token."""
     token = CancelToken()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any
 
@@ -31,7 +31,7 @@ def available_backends(operation: str) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def use_backend(backend: str) -> Iterator[None]:
+def use_backend(backend: str) -> Generator[None]:
     """Forces one backend for the calls inside; an operation that lacks it raises ValueError with the names it has."""
     token = _forced.set(backend)
     try:

@@ -6,7 +6,7 @@ outside the blend mask are the parent's, bit for bit, here as on the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,14 +32,14 @@ def add_api(sessions: Sessions) -> None:
             session.open(opened, steps=steps, guidance=guidance)
         return session.key, describe(session) | {"notices": opened.notices}
 
-    def generate(key, prompt, negative_prompt, width, height, steps, guidance, seed) -> Iterator[Answer]:
+    def generate(key, prompt, negative_prompt, width, height, steps, guidance, seed) -> Generator[Answer]:
         session = sessions.enter(key)
         request = GenerateRequest(prompt, negative_prompt, (width, height), steps, seed, guidance)
         yield from follow(session, session.generate(request))
 
     def edit(
         key, mask, prompt, picture_id, negative_prompt, variations, strength, guidance, seed, grow, feather, mode
-    ) -> Iterator[Answer]:
+    ) -> Generator[Answer]:
         session = sessions.enter(key)
         with plain_errors():
             request = EditRequest(
@@ -76,7 +76,7 @@ def add_api(sessions: Sessions) -> None:
             gr.Button().click(function, [key, *inputs], [key, result], api_name=name, concurrency_limit=None)
 
 
-def follow(session: EditSession, job: Iterator[Progress]) -> Iterator[Answer]:
+def follow(session: EditSession, job: Iterator[Progress]) -> Generator[Answer]:
     """Yields the steps, and what came out as the last one, which is all that `predict` returns."""
     with plain_errors():
         for progress in job:
@@ -104,7 +104,7 @@ def describe(session: EditSession) -> dict[str, Any]:
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
+def plain_errors() -> Generator[None]:
     """Passes on the sentences meant for people; of anything else the caller learns only that it failed."""
     try:
         yield
