@@ -20,7 +20,7 @@ def measure(repeats: int) -> list[dict[str, Any]]:
     """One record per mask area. dense_s is the faster of diffusers' decode in plain and in channels-last storage."""
     plain, vae = cast(Any, sd15_vae()), sd15_vae()
     decoder = SparseDecoder(vae)
-    latents = torch.randn(1, 4, SIDE, SIDE)
+    latents: Any = torch.randn(1, 4, SIDE, SIDE)
     with torch.inference_mode():
         picture = plain.decode(latents).sample
     _, cache = decoder.record(latents)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKL, UNet2DConditionModel
+from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
+from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
+
+from diffusion_engine import EditableDiffusionEngine
+from diffusion_engine.model import STARTER, model_of
 
 UNET_SD15: dict[str, Any] = {
     "sample_size": 64,
@@ -35,3 +39,19 @@ def sd15_unet() -> UNet2DConditionModel:
 def sd15_vae() -> AutoencoderKL:
     torch.manual_seed(0)
     return AutoencoderKL(**VAE_SD15).eval().requires_grad_(False)
+
+
+def sd15_engine() -> EditableDiffusionEngine:
+    """An engine over a whole SD 1.5-shaped model, with the starter's tokenizer and a narrow text encoder."""
+    config = CLIPTextConfig(vocab_size=2048, hidden_size=768, num_hidden_layers=2, bos_token_id=0, eos_token_id=1)
+    pipeline = StableDiffusionPipeline(
+        vae=sd15_vae(),
+        unet=sd15_unet(),
+        text_encoder=CLIPTextModel(config).eval(),
+        tokenizer=CLIPTokenizer.from_pretrained(STARTER / "tokenizer", model_max_length=77),
+        scheduler=DDIMScheduler(beta_schedule="scaled_linear", clip_sample=False),  # pyright: ignore[reportArgumentType]
+        safety_checker=None,  # pyright: ignore[reportArgumentType]
+        feature_extractor=None,  # pyright: ignore[reportArgumentType]
+        requires_safety_checker=False,
+    )
+    return EditableDiffusionEngine.of_model(model_of(pipeline, "sd15-shape", torch.device("cpu"), torch.float32))

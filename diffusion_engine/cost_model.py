@@ -109,10 +109,6 @@ class PassTimer:
     def predict(self, kind: str, macs: int) -> float:
         return macs * self._rate(kind) + (self.overhead if kind == "sparse" else 0.0)
 
-    @property
-    def measured(self) -> bool:
-        return "dense" in self._seconds_per_mac
-
     def _rate(self, kind: str) -> float:
         known = self._seconds_per_mac
         return known.get(kind) or next(iter(known.values()), 1e-11)

@@ -51,7 +51,7 @@ class Edit:
         self._text = model.encode_text(edit.prompt, edit.negative_prompt, self._branches)
         # SDXL's pooled text is a condition of the whole picture, so an edit keeps the base's; its own prompt acts
         # through cross-attention, row by row.
-        self._added = model.added_condition(base.state.prompts.texts[0], settings.size, self._segments)
+        self._added = model.added_condition(base.state.condition, settings.size, self._segments)
         self._watch.lap("text")
         self._soft = latent_mask(edit.mask, settings.padded, model.latent_scale, model.device)  # [h, w] in 0..1
         shown = latent_mask(edit.blend, settings.padded, 1, model.device) > 0
@@ -60,12 +60,14 @@ class Edit:
         self._prompts = (
             PromptMap.uniform(self._text, model.level_shapes(self._shape), model.device)
             if edit.everywhere
-            else prompts.painted(self._text, self._plan)
+            else prompts.painted(self._text, self._soft > 0)
         )
+        self._row_prompts = self._prompts.rows(self._plan)
         self._watch.lap("plan")
         self._scheduler = make_scheduler(model.scheduler_config, settings.sampler)
         self._scheduler.set_timesteps(settings.steps, device=model.device)
         self._steps = base.state.trajectory.steps
+        self._first_step = start_step(self._steps, edit.strength, self._scheduler.order)
         self._slots: list[list[SlotDelta]] = []
         self._sparse_steps = self._dense_steps = 0
 
@@ -75,7 +77,7 @@ class Edit:
         if self._recording is not None:
             self._recording.checkout(self._base.id)
         watch.lap("checkout")
-        start = start_step(self._steps, edit.strength)
+        start = self._first_step
         self._slots = [self._unchanged() for _ in range(start)]
         entering = self._compose(start, self._start(start))
         self._begun = time.perf_counter()
@@ -100,7 +102,14 @@ class Edit:
                     prompt=edit.prompt,
                     negative_prompt=edit.negative_prompt,
                     report=report,
-                    state=VersionState(whole.item(index), self._prompts, pixels),
+                    state=VersionState(
+                        trajectory=whole.item(index),
+                        prompts=self._prompts,
+                        pixels=pixels,
+                        condition=self._base.state.condition,
+                        start=start,
+                        before=self._base.state if start else None,
+                    ),
                     deltas=CandidateDeltas(self._recording, self._slots, self._count, index),
                 )
             )
@@ -154,7 +163,7 @@ class Edit:
     def _sparse_step(self, inputs: Tensor, timestep: Tensor, cache: StepCache) -> Tensor:
         captured = RowsDelta()
         unet = self._bench.model.unet
-        out = unet(inputs, timestep, self._text, cache, self._plan, self._added, captured=captured)
+        out = unet(inputs, timestep, self._row_prompts, cache, self._plan, self._added, captured=captured)
         self._slots.append([SlotDelta.of_rows(captured, self._plan)] * self._count)
         return out
 
@@ -217,7 +226,7 @@ class Edit:
             if self._edit.blend.any():
                 pixels = self._base.state.pixels
                 preview = self._bench.preview_map.picture(estimate, scale, pixels, self._edit.blend)
-            done = len(self._slots) - start_step(self._steps, self._edit.strength)
+            done = len(self._slots) - self._first_step
             left = (time.perf_counter() - self._begun) / max(done, 1) * (steps - step)
         self._on_progress(Progress(stage, step, steps, preview, left))
 

@@ -19,7 +19,7 @@ from diffusion_engine.editing import Edit, plan_summary
 from diffusion_engine.errors import EngineError, UserError
 from diffusion_engine.generating import drift, generate, open_picture
 from diffusion_engine.layers import NormPolicy
-from diffusion_engine.model import load_model
+from diffusion_engine.model import Model, load_model
 from diffusion_engine.pictures import checked_size, latent_mask, mask_array, padded
 from diffusion_engine.plan import PlanPolicy
 from diffusion_engine.progress import CancelToken, OnProgress
@@ -98,8 +98,15 @@ class EditableDiffusionEngine:
         if cache_budget_bytes is not None and cache_budget_bytes < 0:
             raise UserError("The cache budget must be 0 or more bytes.")
         loaded = load_model(model, device=device, dtype=dtype, offline=offline)
-        budget = _default_budget(loaded.device) if cache_budget_bytes is None else cache_budget_bytes
-        return cls(Workbench(loaded, RecordingStore(budget), names[cache_dtype]))
+        return cls.of_model(loaded, cache_budget_bytes, names[cache_dtype])
+
+    @classmethod
+    def of_model(
+        cls, model: Model, cache_budget_bytes: int | None = None, cache_dtype: torch.dtype | None = None
+    ) -> EditableDiffusionEngine:
+        """An engine over a model that is loaded already."""
+        budget = _default_budget(model.device) if cache_budget_bytes is None else cache_budget_bytes
+        return cls(Workbench(model, RecordingStore(budget), cache_dtype))
 
     @property
     def plan_policy(self) -> PlanPolicy:
@@ -287,17 +294,16 @@ class EditableDiffusionEngine:
         """Drops a version, all versions made from it, and their caches."""
         self.version(version_id)
         with self._gate.foreground(), self._lock:
-            recording = self._bench.store.find(version_id)
-            if recording is not None:
-                if recording.root == version_id:
-                    self._bench.store.drop(recording)
-                else:
-                    recording.drop_subtree(version_id)
-            doomed = {version_id}
+            doomed = [version_id]
             for version in self._versions.values():  # parents come before children
                 if version.parent_id in doomed:
-                    doomed.add(version.id)
+                    doomed.append(version.id)
             for one in doomed:
+                recording = self._bench.store.find(one)
+                if recording is not None and recording.root in doomed:
+                    self._bench.store.drop(recording)
+                elif recording is not None:
+                    recording.drop_subtree(one)
                 del self._versions[one]
 
     def wait_until_recorded(self, version_id: str, timeout: float | None = None) -> bool:

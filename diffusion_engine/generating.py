@@ -60,16 +60,16 @@ def generate(
     start = bench.noise([seed], shape) * scheduler.init_noise_sigma
     try:
         path = sample(scheduler, start, predict, start=0, seeds=[seed])
+        watch.lap("denoise")
         cancel.raise_if_cancelled()
+        trajectory = Trajectory((start, *path))
+        planes = record_decode(bench, recording, trajectory.final)
+        pixels = tensor_pixels(planes, settings.size)[0]
+        watch.lap("decode")
     except BaseException:
         bench.store.drop(recording)
         raise
-    watch.lap("denoise")
-    trajectory = Trajectory((start, *path))
-    planes = record_decode(bench, recording, trajectory.final)
     bench.preview_map = PreviewMap.fit(trajectory.final, planes)
-    pixels = tensor_pixels(planes, settings.size)[0]
-    watch.lap("decode")
     prompts = PromptMap.uniform(text, model.level_shapes(shape), model.device)
     seconds = watch.stop()
     return Version(
@@ -82,7 +82,7 @@ def generate(
         settings=settings,
         model_name=model.name,
         report=dense_report(bench, seconds, seconds["total"], steps, len(model.level_shapes(shape))),
-        state=VersionState(trajectory, prompts, pixels),
+        state=VersionState(trajectory, prompts, pixels, condition=text),
     )
 
 
@@ -120,7 +120,7 @@ def open_picture(
         settings=settings,
         model_name=model.name,
         report=dense_report(bench, seconds, seconds["total"], 0, len(model.level_shapes(shape))),
-        state=VersionState(trajectory, prompts, pixels),
+        state=VersionState(trajectory, prompts, pixels, condition=text),
     )
 
 
@@ -165,9 +165,11 @@ def _dense_inputs(
     branches: as a recording has them; by default one where both guidance branches agree
     """
     model, state = bench.model, version.state
+    prompts, guided_branches = state.prompts_at(slot), version.settings.branches
     if branches is None:
-        branches = 1 if state.shares_branches else version.settings.branches
-    prompts = state.prompts if branches == version.settings.branches else state.prompts.first_branch()
+        branches = 1 if prompts.branches_agree else guided_branches
+    if branches < guided_branches:
+        prompts = prompts.first_branch()
     scheduler = make_scheduler(model.scheduler_config, version.sampler)
     scheduler.set_timesteps(version.steps, device=model.device)
     if hasattr(scheduler, "set_begin_index"):
@@ -175,7 +177,7 @@ def _dense_inputs(
     timestep = scheduler.timesteps[slot]
     entering = scheduler.scale_model_input(state.trajectory.latents[slot], timestep)
     inputs = torch.cat([entering] * branches).to(model.dtype)
-    return inputs, timestep, prompts, model.added_condition(prompts.texts[0], version.settings.size, branches)
+    return inputs, timestep, prompts, model.added_condition(state.condition, version.settings.size, branches)
 
 
 def dense_step(
@@ -196,6 +198,8 @@ def dense_step(
     else:
         out = unet.dense(inputs, timestep, text, added)
     bench.timer.observe("dense", time.perf_counter() - call, bench.full_macs(map_shape(inputs), inputs.shape[0]))
+    if not bench.calibrated and recording.slots[slot] is not None:
+        bench.calibrate(inputs, timestep, text, recording.slots[slot], added)
     return out
 
 

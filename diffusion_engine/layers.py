@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from diffusers.models.attention_processor import Attention
 from torch import Tensor, nn
 
 from diffusion_engine.plan import Level
 from diffusion_engine.step_cache import RowsDelta, StepCache, moments
-from diffusion_engine.text_context import TextContext
-from kernels import Taps, attend_rows, conv_rows, norm_sums
+from diffusion_engine.text_context import RowPrompts
+from kernels import Taps, attend_rows, conv_rows, norm_sums, product_rows
+
+# The hidden rows of a feed-forward are eight times as wide; in pieces they stay in the last-level cache.
+_FEED_FORWARD_ROWS = 1024
 
 NormPolicy = Literal["delta", "cached"]
 
@@ -37,11 +39,13 @@ def pack_conv_weights(module: nn.Module) -> None:
             pack_conv_weight(child)
 
 
-def pointwise(x: Tensor, layer: nn.Conv2d | nn.Linear, bias: Tensor | None = None) -> Tensor:
-    """A 1x1 convolution or a linear layer on rows [S, M, Cin] -> [S, M, Cout]; `bias` replaces the layer's own."""
-    if isinstance(layer, nn.Conv2d):
-        return F.linear(x, layer.weight.flatten(1), layer.bias if bias is None else bias)
-    return layer(x) if bias is None else F.linear(x, layer.weight, bias)
+def pointwise(x: Tensor, layer: Any) -> Tensor:
+    """A 1x1 convolution or a linear layer on rows, [S, M, Cin] -> [S, M, Cout]; an adapter around one is called."""
+    if type(layer) is nn.Conv2d:
+        return product_rows(x, layer.weight.flatten(1), layer.bias)
+    if type(layer) is nn.Linear:
+        return product_rows(x, layer.weight, layer.bias)
+    return layer(x)
 
 
 def norm_affine(norm: nn.GroupNorm, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -67,7 +71,7 @@ class RowPass:
     branch_of: tuple[int, ...]
     norm: NormPolicy = "delta"
     captured: RowsDelta | None = None
-    text: TextContext | None = None
+    text: RowPrompts | None = None
     time: Tensor | None = None  # [1 or S, E], activated
 
     def capture(self, name: str, rows: Tensor) -> None:
@@ -139,13 +143,29 @@ def resnet(x: Tensor, block: Any, name: str, here: Level, run: RowPass) -> Tenso
 
 def self_attention(x: Tensor, attention: Any, name: str, here: Level, run: RowPass) -> Tensor:
     """Attention of the active rows over the composite map: [S, M, C] -> [S, M, C]."""
-    key, value = attention.to_k(x), attention.to_v(x)
+    key, value = pointwise(x, attention.to_k), pointwise(x, attention.to_v)
     run.capture(f"{name}.to_k", key)
     run.capture(f"{name}.to_v", value)
     base_key, base_value = run.cache.rows[f"{name}.to_k"], run.cache.rows[f"{name}.to_v"]
-    query = attention.to_q(x)
+    query = pointwise(x, attention.to_q)
     mixed = attend_rows(query, key, value, base_key, base_value, here.active, attention.heads, branch_of=run.branch_of)
-    return attention.to_out[0](mixed)
+    return pointwise(mixed, attention.to_out[0])
+
+
+def cross_attention(x: Tensor, attention: Any, name: str, here: Level, text: RowPrompts) -> Tensor:
+    """Attention of the active rows to the tokens of their own prompts: [S, M, C] -> [S, M, C]."""
+    mixed = text.attend(pointwise(x, attention.to_q), attention, name, here.rows)
+    return pointwise(mixed, attention.to_out[0])
+
+
+def feed_forward(x: Tensor, module: Any) -> Tensor:
+    """FeedForward with a gated GELU (Shazeer 2020): [S, M, C] -> [S, M, C]."""
+    gated, _, last = module.net
+    pieces: list[Tensor] = []
+    for rows in x.view(-1, x.shape[-1]).split(_FEED_FORWARD_ROWS):
+        hidden, gate = pointwise(rows, gated.proj).chunk(2, -1)
+        pieces.append(pointwise(hidden * gated.gelu(gate), last))
+    return torch.cat(pieces).view(x.shape)
 
 
 def transformer(x: Tensor, module: Any, name: str, here: Level, run: RowPass) -> Tensor:
@@ -156,8 +176,8 @@ def transformer(x: Tensor, module: Any, name: str, here: Level, run: RowPass) ->
     for index, block in enumerate(module.transformer_blocks):
         label = f"{name}.transformer_blocks.{index}"
         h = h + self_attention(block.norm1(h), block.attn1, f"{label}.attn1", here, run)
-        h = h + run.text.attend(block.norm2(h), block.attn2, f"{label}.attn2")
-        h = h + block.ff(block.norm3(h))
+        h = h + cross_attention(block.norm2(h), block.attn2, f"{label}.attn2", here, run.text)
+        h = h + feed_forward(block.norm3(h), block.ff)
     return pointwise(h, module.proj_out).add_(x)
 
 

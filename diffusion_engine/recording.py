@@ -20,8 +20,8 @@ from diffusion_engine.step_cache import RowsDelta, StepCache
 class SlotDelta:
     """How one slot of a recording differs between a version and its parent.
 
-    Either `rows` at the active rows of a plan (a sparse pass made them), or a whole cache (a dense pass did; None where
-    nothing was kept).
+    Either `rows` at the active rows of a plan (a sparse pass made them; none at all where the step did not run), or a
+    whole cache (a dense pass made it; None where nothing was kept).
     """
 
     rows: RowsDelta | None = None
@@ -31,6 +31,10 @@ class SlotDelta:
     @staticmethod
     def of_rows(rows: RowsDelta, plan: Plan) -> SlotDelta:
         return SlotDelta(rows=rows, active=[level.active for level in plan.levels])
+
+    @property
+    def is_unchanged(self) -> bool:
+        return self.rows is not None and not self.rows.rows
 
     @property
     def nbytes(self) -> int:
@@ -84,7 +88,7 @@ class Recording:
         self.checkout(parent)
         for index, delta in enumerate(deltas):
             slot = self.slots[index]
-            if delta.rows is None:
+            if delta.rows is None or delta.is_unchanged:
                 continue
             assert slot is not None, "rows were computed over this slot, so it is there"
             if index < len(self.slots) - 1 and slot.branches < branches:
@@ -112,6 +116,8 @@ class Recording:
     def _exchange(self, version: str) -> None:
         for index, delta in enumerate(self._deltas[version]):
             slot = self.slots[index]
+            if delta.is_unchanged:
+                continue
             if delta.rows is not None:
                 assert slot is not None, "a delta of rows needs its base"
                 delta.rows.exchange(slot, delta.active)

@@ -1,7 +1,9 @@
 """Prompts belong to rows: which prompt each row of a picture was made with, and the dense pass that respects it.
 
-The regional dense pass is the referee of everything: diffusers' own forward, except that in cross-attention each row
-attends to its own prompt's tokens only.
+An edit's prompt belongs to the rows its mask covers at each level. Rows that are recomputed around them only to react
+keep the prompt they had, so how far a plan reaches changes what an edit costs and how near it comes to the dense pass,
+never what it means. The regional dense pass is the referee of everything: diffusers' own forward, except that in
+cross-attention each row attends to its own prompt's tokens only.
 """
 
 from __future__ import annotations
@@ -12,18 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from diffusion_engine.plan import Plan
-from diffusion_engine.text_context import TextContext
+from diffusion_engine.plan import Plan, pool
+from diffusion_engine.text_context import RowPrompts, TextContext, attend_text
 
 
 @dataclass(frozen=True)
 class PromptMap:
     """texts[index[level][row]] is the prompt that a row of a level was made with.
 
-    It is kept per level, since the active rows of a coarse level reach a little further than the pooled finest ones.
     index: int64 [N_level] per level, finest first
     """
 
@@ -35,18 +35,23 @@ class PromptMap:
         """One prompt everywhere."""
         return PromptMap((text,), tuple(torch.zeros(h * w, dtype=torch.long, device=device) for h, w in shapes))
 
-    def painted(self, text: TextContext, plan: Plan) -> PromptMap:
-        """The map after an edit: the plan's active rows now belong to `text`; prompts without rows are dropped."""
+    def painted(self, text: TextContext, mask: Tensor) -> PromptMap:
+        """The map after an edit: rows under the mask (bool [h, w], latents that change) now belong to `text`; a coarse
+        row does where any of its finer ones does. Prompts that are left without rows are dropped."""
         index: list[Tensor] = []
-        for level, old in zip(plan.levels, self.index, strict=True):
-            new = old.clone()
-            new[level.active] = len(self.texts)
-            index.append(new)
+        for old in self.index:
+            index.append(torch.where(mask.flatten(), len(self.texts), old))
+            mask = pool(mask)
         used = sorted({int(i) for level in index for i in level.unique()})
         renumber = torch.full((len(self.texts) + 1,), -1, dtype=torch.long, device=index[0].device)
         renumber[used] = torch.arange(len(used), device=renumber.device)
         texts = (*self.texts, text)
         return PromptMap(tuple(texts[i] for i in used), tuple(renumber[level] for level in index))
+
+    @property
+    def branches_agree(self) -> bool:
+        """Whether all guidance branches see the same text everywhere, so that one recording serves them."""
+        return all(bool((text.states == text.states[:1]).all()) for text in self.texts)
 
     def first_branch(self) -> PromptMap:
         """The map with the first guidance branch of each text only."""
@@ -58,6 +63,24 @@ class PromptMap:
         """All prompts' tokens side by side: [T, prompts * tokens, D]."""
         return torch.cat([text.states for text in self.texts], 1)
 
+    def masks(self, rows: tuple[Tensor, ...]) -> dict[int, Tensor]:
+        """Rows of a level -> bool [M, prompts * tokens], which tokens each of the given rows of the level may see."""
+        tokens = [text.states.shape[1] for text in self.texts]
+        owner = torch.cat([torch.full((n,), i) for i, n in enumerate(tokens)]).to(self.index[0].device)
+        chosen = zip(self.index, rows, strict=True)
+        return {index.numel(): index[here][:, None] == owner[None] for index, here in chosen}
+
+    def rows(self, plan: Plan) -> RowPrompts:
+        """The prompts of a plan's active rows; prompts that none of them has are left out."""
+        active = tuple(level.active for level in plan.levels)
+        used = sorted({int(i) for index, here in zip(self.index, active, strict=True) for i in index[here].unique()})
+        if len(used) <= 1:
+            return RowPrompts((self.texts[used[0] if used else 0],))
+        renumber = torch.full((len(self.texts),), -1, dtype=torch.long, device=self.index[0].device)
+        renumber[used] = torch.arange(len(used), device=renumber.device)
+        kept = PromptMap(tuple(self.texts[i] for i in used), tuple(renumber[index] for index in self.index))
+        return RowPrompts(kept.texts, kept.masks(active))
+
 
 class _RegionalProcessor:
     """diffusers attention processor: rows attend only to the tokens of their own prompt."""
@@ -66,13 +89,9 @@ class _RegionalProcessor:
         self._masks = masks  # rows of a level -> bool [rows, prompts * tokens]
 
     def __call__(self, attn: Any, hidden_states: Tensor, encoder_hidden_states: Tensor, **_: Any) -> Tensor:
-        batch, rows, _channels = hidden_states.shape
-        query = attn.to_q(hidden_states)
         key, value = attn.to_k(encoder_hidden_states), attn.to_v(encoder_hidden_states)
-        split = (batch, -1, attn.heads, query.shape[-1] // attn.heads)
-        q, k, v = (x.view(split).transpose(1, 2) for x in (query, key, value))
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=self._masks[rows])
-        return attn.to_out[0](mixed.transpose(1, 2).reshape(batch, rows, -1))
+        mask = self._masks[hidden_states.shape[1]]
+        return attn.to_out[0](attend_text(attn.to_q(hidden_states), key, value, attn.heads, mask))
 
 
 @contextlib.contextmanager
@@ -84,11 +103,9 @@ def regional_attention(unet: Any, prompts: PromptMap) -> Generator[None]:
     if len(prompts.texts) == 1:
         yield
         return
-    tokens = [text.states.shape[1] for text in prompts.texts]
-    owner = torch.cat([torch.full((n,), i) for i, n in enumerate(tokens)]).to(prompts.index[0].device)
-    masks = {index.numel(): index[:, None] == owner[None] for index in prompts.index}
+    everywhere = tuple(torch.arange(index.numel(), device=index.device) for index in prompts.index)
+    regional = _RegionalProcessor(prompts.masks(everywhere))
     before = dict(unet.attn_processors)
-    regional = _RegionalProcessor(masks)
     try:
         unet.set_attn_processor(
             {name: regional if ".attn2." in name else processor for name, processor in before.items()}

@@ -18,12 +18,12 @@ SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {
     "euler a": ("EulerAncestralDiscreteScheduler", {}),
     "unipc": ("UniPCMultistepScheduler", {}),
     "heun": ("HeunDiscreteScheduler", {}),
-    "pndm": ("PNDMScheduler", {"skip_prk_steps": True}),
     "lcm": ("LCMScheduler", {}),
 }
 # Their noise comes from a process of their own that one seed cannot be given to per picture, or they predict velocity
 # fields of another kind of model.
-_UNUSABLE = ("SDE", "FlowMatch", "VQ", "UnCLIP", "RePaint", "Cogvideo", "CogVideo", "EDM", "SCM")
+# Or they count their calls from the first step, and so cannot begin an edit at a later one (PNDM, LMS).
+_UNUSABLE = ("PNDM", "LMS", "SDE", "FlowMatch", "VQ", "UnCLIP", "RePaint", "Cogvideo", "CogVideo", "EDM", "SCM")
 
 
 def model_sampler(class_name: str) -> str:
@@ -47,7 +47,7 @@ def make_scheduler(config: dict[str, Any], sampler: str) -> Any:
         return scheduler_class.from_config({**config, **extra})
     except ImportError as missing:
         package = getattr(missing, "name", None) or "another package"
-        raise UserError(f"The sampler {sampler!r} needs {package}, which is not installed; choose another.") from missing
+        raise UserError(f"The sampler {sampler!r} needs {package}, which is missing; choose another.") from missing
 
 
 def takes_generator(scheduler: Any) -> bool:

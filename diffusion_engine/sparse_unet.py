@@ -16,7 +16,7 @@ from diffusion_engine.recorder import Recorder, from_rows, recording, to_rows
 from diffusion_engine.regional import PromptMap, regional_attention
 from diffusion_engine.step_cache import RowsDelta, StepCache
 from diffusion_engine.supported import check_unet
-from diffusion_engine.text_context import TextContext
+from diffusion_engine.text_context import RowPrompts, TextContext
 
 AddedCondition = dict[str, Tensor]
 
@@ -80,7 +80,7 @@ class SparseUNet:
         self,
         latents: Tensor,
         timestep: Tensor | float,
-        text: Tensor | TextContext,
+        text: Tensor | TextContext | RowPrompts,
         cache: StepCache,
         plan: Plan,
         added_cond: AddedCondition | None = None,
@@ -90,7 +90,8 @@ class SparseUNet:
         """The UNet's output where only the plan's rows are computed; elsewhere the recorded output.
 
         latents: [S, 4, h, w], segments ordered by guidance branch: S is a multiple of the recorded branches and of the
-        text's. captured: filled with the computed rows, which then make the cache of a new version.
+        text's. text: for all active rows, or each row's own. captured: filled with the computed rows, which then make
+        the cache of a new version.
         Returns [S, 4, h, w].
         """
         segments = latents.shape[0]
@@ -99,9 +100,9 @@ class SparseUNet:
         base = cache.rows["noise"]  # [B, h * w, 4]
         out = base[list(branch_of)].to(latents.dtype)
         if not plan.empty:
-            context = text if isinstance(text, TextContext) else TextContext(text)
-            time = F.silu(self._time_embedding(latents, timestep, context, added_cond))
-            run = layers.RowPass(cache, branch_of, self.norm, captured, context, time)
+            prompts = _row_prompts(text)
+            time = F.silu(self._time_embedding(latents, timestep, prompts.first, added_cond))
+            run = layers.RowPass(cache, branch_of, self.norm, captured, prompts, time)
             rows = self._rows(to_rows(latents), plan, run)
             run.capture("noise", rows)
             out.index_copy_(1, plan.levels[0].active, rows)
@@ -159,3 +160,9 @@ class SparseUNet:
                 level -= 1
         recorder.norm(unet.conv_norm_out, "conv_norm_out", 0, "conv_out")
         recorder.output(unet.conv_out, "noise", 0)
+
+
+def _row_prompts(text: Tensor | TextContext | RowPrompts) -> RowPrompts:
+    if isinstance(text, RowPrompts):
+        return text
+    return RowPrompts((text if isinstance(text, TextContext) else TextContext(text),))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from diffusers.models.activations import GEGLU
 from diffusers.models.attention import BasicTransformerBlock, FeedForward
 from diffusers.models.attention_processor import (
     Attention,
@@ -107,8 +108,8 @@ def _problem(module: Any) -> str | None:
         return _transformer_problem(module)
     if isinstance(module, Attention):
         return _attention_problem(module)
-    if isinstance(module, FeedForward) and module.training:
-        return "is in training mode; call eval() first"
+    if isinstance(module, FeedForward):
+        return _feed_forward_problem(module)
     return None
 
 
@@ -136,6 +137,14 @@ def _transformer_problem(block: Any) -> str | None:
         return "is a transformer block of another kind"
     if block.only_cross_attention or block.double_self_attention or hasattr(block, "fuser"):
         return "attends in an unusual order"
+    return None
+
+
+def _feed_forward_problem(module: Any) -> str | None:
+    if module.training:
+        return "is in training mode; call eval() first"
+    if len(module.net) != 3 or not isinstance(module.net[0], GEGLU):
+        return "is not a gated GELU"
     return None
 
 

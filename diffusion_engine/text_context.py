@@ -1,9 +1,10 @@
-"""A prompt as the cross-attention layers see it: keys and values per layer, made once and used at every step."""
+"""Prompts as the cross-attention layers see them: keys and values per layer, made once and used at every step."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -25,14 +26,48 @@ class TextContext:
     def branches(self) -> int:
         return self.states.shape[0]
 
-    def attend(self, x: Tensor, attention: Any, name: str) -> Tensor:
-        """Cross-attention of rows [S, M, C]; segments are ordered by branch, S a multiple of the branches."""
+    def keys_values(self, attention: Any, name: str) -> tuple[Tensor, Tensor]:
+        """Keys and values of one cross-attention layer, [T, tokens, C] each."""
         if name not in self._keys_values:
             self._keys_values[name] = attention.to_k(self.states), attention.to_v(self.states)
+        return self._keys_values[name]
+
+
+class RowPrompts:
+    """The prompts of a plan's active rows: each row attends to the tokens of its own.
+
+    masks: rows of a level -> bool [M, all tokens], or None where all its active rows have the only prompt
+    """
+
+    def __init__(self, texts: tuple[TextContext, ...], masks: dict[int, Tensor] | None = None) -> None:
+        self.texts = texts
+        self._masks = masks
+        self._keys_values: dict[str, tuple[Tensor, Tensor]] = {}
+
+    @property
+    def first(self) -> TextContext:
+        return self.texts[0]
+
+    def attend(self, query: Tensor, attention: Any, name: str, level_rows: int) -> Tensor:
+        """Attends queries of active rows [S, M, C] to their prompts; segments are ordered by branch, S a multiple of
+        the branches. Returns [S, M, C], before the output projection."""
+        if name not in self._keys_values:
+            parts = [text.keys_values(attention, name) for text in self.texts]
+            self._keys_values[name] = torch.cat([k for k, _ in parts], 1), torch.cat([v for _, v in parts], 1)
         key, value = self._keys_values[name]
-        segments, rows, channels = x.shape
-        query = attention.to_q(x).view(self.branches, -1, channels)  # [T, S / T * M, C]: rows do not see each other
-        split = (self.branches, -1, attention.heads, channels // attention.heads)
-        q, k, v = (t.view(split).transpose(1, 2) for t in (query, key, value))
-        mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(segments, rows, channels)
-        return attention.to_out[0](mixed)
+        segments, rows, channels = query.shape
+        branches = key.shape[0]
+        mask = None if self._masks is None else self._masks[level_rows]
+        if mask is not None and segments > branches:
+            mask = mask.repeat(segments // branches, 1)
+        query = query.view(branches, -1, channels)  # [T, S / T * M, C]: rows do not see each other
+        return attend_text(query, key, value, attention.heads, mask).view(segments, rows, channels)
+
+
+def attend_text(query: Tensor, key: Tensor, value: Tensor, heads: int, mask: Tensor | None) -> Tensor:
+    """Attention of rows [T, R, C] to tokens [T, N, C]; mask: bool [R, N], which tokens a row may see."""
+    batch, rows, channels = query.shape
+    split = (batch, -1, heads, channels // heads)
+    q, k, v = (x.view(split).transpose(1, 2) for x in (query, key, value))  # [T, heads, rows, C / heads]
+    mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    return mixed.transpose(1, 2).reshape(batch, rows, channels)

@@ -71,9 +71,13 @@ def renoised(scheduler: Any, clean: Tensor, noise: Tensor) -> Trajectory:
     return Trajectory((*entering, clean))
 
 
-def start_step(steps: int, strength: float) -> int:
-    """First step of an edit of the given strength; at least one step runs."""
-    return min(steps - max(1, round(steps * strength)), steps - 1)
+def start_step(steps: int, strength: float, order: int = 1) -> int:
+    """First step of an edit of the given strength; at least one step runs.
+
+    order: model calls per sampler step; a start in the middle of one would leave its second half without its first
+    """
+    first = steps - max(1, round(steps * strength))
+    return first - first % order
 
 
 def guided(prediction: Tensor, guidance: float, branches: int) -> Tensor:

@@ -10,6 +10,7 @@ from PIL import Image
 from diffusion_engine.pictures import Pixels
 from diffusion_engine.recording import Recording, SlotDelta
 from diffusion_engine.regional import PromptMap
+from diffusion_engine.text_context import TextContext
 from diffusion_engine.trajectory import Trajectory
 
 
@@ -86,17 +87,22 @@ class Version:
 
 @dataclass(frozen=True)
 class VersionState:
-    """What a version can be recorded again from: latents at every step, and which prompt each row was made with."""
+    """What a version can be recorded again from: latents at every step, and which prompt each row was made with.
+
+    condition: the text whose pooled embedding conditions the whole picture (SDXL); children inherit it
+    start, before: an edit of strength below 1 began at step `start`; at earlier steps the version is what it was made of
+    """
 
     trajectory: Trajectory
     prompts: PromptMap
     pixels: Pixels
+    condition: TextContext
+    start: int = 0
+    before: VersionState | None = None
 
-    @property
-    def shares_branches(self) -> bool:
-        """Whether both guidance branches see the same text everywhere, so that one recording serves both."""
-        texts = [text.states for text in self.prompts.texts]
-        return all(states.shape[0] == 1 or bool((states[0] == states[1]).all()) for states in texts)
+    def prompts_at(self, step: int) -> PromptMap:
+        """The prompt map at one step."""
+        return self.prompts if self.before is None or step >= self.start else self.before.prompts_at(step)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,10 @@ from diffusion_engine.pictures import tensor_pixels
 from diffusion_engine.plan import Plan, pool
 from diffusion_engine.preview import PreviewMap
 from diffusion_engine.recording import Recording, RecordingStore
+from diffusion_engine.regional import PromptMap
+from diffusion_engine.sparse_unet import AddedCondition
 from diffusion_engine.step_cache import StepCache
+from diffusion_engine.text_context import TextContext
 from diffusion_engine.versions import SamplingSettings
 
 
@@ -54,6 +57,7 @@ class Workbench:
         self.unet_costs = network_costs(model.pipeline.unet, model.unet.level_count)
         self.decoder_costs = network_costs(model.pipeline.vae.decoder, model.decoder.level_count, starts_coarse=True)
         self.preview_map = self._first_preview_map()
+        self._calibrated = False
 
     def latent_shape(self, settings: SamplingSettings) -> tuple[int, int]:
         scale = self.model.latent_scale
@@ -98,6 +102,30 @@ class Workbench:
         for _ in range(self.model.decoder.level_count - 1):
             shown = pool(shown)
         return self.model.unet.plan(mask), self.model.decoder.plan(mask | shown, blend)
+
+    @property
+    def calibrated(self) -> bool:
+        return self._calibrated
+
+    def calibrate(
+        self,
+        inputs: Tensor,
+        timestep: Tensor,
+        text: TextContext | PromptMap,
+        cache: StepCache | None,
+        added: AddedCondition | None,
+    ) -> None:
+        """Measures what a sparse pass costs that has next to nothing to compute: one row of the finest level."""
+        assert cache is not None, "there is nothing to run over"
+        mask = torch.zeros(inputs.shape[2:], dtype=torch.bool, device=inputs.device)
+        mask[0, 0] = True
+        plan = self.model.unet.plan(mask)
+        prompts = text.rows(plan) if isinstance(text, PromptMap) else text
+        for _ in range(2):  # the first run builds the plan's tables
+            begun = time.perf_counter()
+            self.model.unet(inputs, timestep, prompts, cache, plan, added)
+        self.timer.calibrate_overhead(time.perf_counter() - begun, self.sparse_macs(plan, inputs.shape[0]))
+        self._calibrated = True
 
     def has_room(self, recording: Recording, slot: int, copies: int = 1) -> bool:
         """Whether `copies` more of a slot fit the budget, after evicting others; a recorded one shows the size."""

@@ -13,8 +13,12 @@ from typing import Any, NoReturn
 from editor.limits import MAX_PIXELS, MAX_SIDE, MIN_SIDE
 
 EDITOR_OPTIONS = {
-    "host": "--host", "port": "--port", "auth": "--auth", "output_dir": "--output-dir",
-    "cache_budget_bytes": "--cache-budget", "open_browser": "--no-browser",
+    "host": "--host",
+    "port": "--port",
+    "auth": "--auth",
+    "output_dir": "--output-dir",
+    "cache_budget_bytes": "--cache-budget",
+    "open_browser": "--no-browser",
 }
 ENGINE_OPTIONS = ("model", "device", "dtype", "offline")
 BENCHMARKS = ("unet", "decoder", "edit")
@@ -81,8 +85,13 @@ def _add_editor_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--port", type=_whole(1, 65535), help="default 7860")
     group.add_argument("--auth", metavar="USER:PASSWORD", help="ask for a password; needed with any other --host")
     group.add_argument("--output-dir", type=Path, metavar="FOLDER", help="where pictures are saved (default outputs)")
-    group.add_argument("--cache-budget", dest="cache_budget_bytes", type=_gigabytes, metavar="GB",
-                       help="memory for activations (default: what the machine can spare)")
+    group.add_argument(
+        "--cache-budget",
+        dest="cache_budget_bytes",
+        type=_gigabytes,
+        metavar="GB",
+        help="memory for activations (default: what the machine can spare)",
+    )
     group.add_argument("--no-browser", dest="open_browser", action="store_false", help="do not open a browser window")
 
 
@@ -97,12 +106,19 @@ def _add_engine_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_sampling_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", metavar="PROMPT", help="what to paint")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
-                        help=".png, .webp (both lossless) or .jpg; replaced if it exists")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help=".png, .webp (both lossless) or .jpg; replaced if it exists",
+    )
     parser.add_argument("--negative", metavar="PROMPT", help="what not to paint")
     parser.add_argument("--steps", type=_whole(1, 200), help="denoising steps (default: the model's)")
-    parser.add_argument("--guidance", type=_number(0, 50),
-                        help="how closely to follow the prompt (default: the model's)")
+    parser.add_argument(
+        "--guidance", type=_number(0, 50), help="how closely to follow the prompt (default: the model's)"
+    )
     parser.add_argument("--seed", type=_whole(0, 2**63 - 1), default=0, help="same seed, same picture (default 0)")
     _add_engine_options(parser)
 
@@ -116,16 +132,35 @@ def _add_edit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("image", type=Path, metavar="IMAGE", help="the picture: PNG, JPEG, WebP, GIF or BMP")
     parser.add_argument("mask", type=Path, metavar="MASK", help="a picture of the same size: white may change")
     _add_sampling_options(parser)
-    parser.add_argument("--variations", type=_whole(1, 16), default=1, metavar="N",
-                        help="paint N versions with seeds SEED, SEED+1, ... into FILE-1, FILE-2, ...")
+    parser.add_argument(
+        "--variations",
+        type=_whole(1, 16),
+        default=1,
+        metavar="N",
+        help="paint N versions with seeds SEED, SEED+1, ... into FILE-1, FILE-2, ...",
+    )
     parser.add_argument("--strength", type=_number(0.01, 1), default=1.0, help="how much to change (default 1)")
-    parser.add_argument("--grow", type=_whole(-256, 256), default=0, metavar="PX",
-                        help="widen the mask, or shrink it where negative (default 0)")
-    parser.add_argument("--feather", type=_whole(0, 256), default=4, metavar="PX",
-                        help="width of the soft edge inside the mask, 0 for a hard one (default 4)")
+    parser.add_argument(
+        "--grow",
+        type=_whole(-256, 256),
+        default=0,
+        metavar="PX",
+        help="widen the mask, or shrink it where negative (default 0)",
+    )
+    parser.add_argument(
+        "--feather",
+        type=_whole(0, 256),
+        default=4,
+        metavar="PX",
+        help="width of the soft edge inside the mask, 0 for a hard one (default 4)",
+    )
     parser.add_argument("--hard", action="store_true", help="count grey mask levels from 128 as painted, others as not")
-    parser.add_argument("--mode", choices=("auto", "sparse", "dense"), default="auto",
-                        help="compute only the painted part, or everything (default auto: what is faster)")
+    parser.add_argument(
+        "--mode",
+        choices=("auto", "sparse", "dense"),
+        default="auto",
+        help="compute only the painted part, or everything (default auto: what is faster)",
+    )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write what was done, in JSON")
 
 
@@ -134,6 +169,7 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
         if not re.fullmatch(r"[+-]?\d{1,19}", text, re.ASCII) or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most}, not {text!r}")
         return int(text)
+
     return convert
 
 
@@ -146,6 +182,7 @@ def _number(least: float, most: float) -> Callable[[str], float]:
         if not least <= value <= most:  # also refuses nan
             raise argparse.ArgumentTypeError(f"must be a number from {least:g} to {most:g}, not {text!r}")
         return value
+
     return convert
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,14 +30,29 @@ def generate(options: Namespace) -> int:
         _note_unread_words(engine, options.prompt)
         with ProgressBar() as bar, cancel_on_interrupt() as cancel:
             version = engine.generate(
-                options.prompt, negative_prompt=options.negative or "", size=options.size or engine.defaults.size,
-                steps=options.steps, seed=options.seed, guidance=options.guidance, on_progress=bar, cancel=cancel,
+                options.prompt,
+                negative_prompt=options.negative or "",
+                size=options.size or engine.defaults.size,
+                steps=options.steps,
+                seed=options.seed,
+                guidance=options.guidance,
+                on_progress=bar,
+                cancel=cancel,
             )
-    save_picture(version.image, options.output, parameters={
-        "prompt": version.prompt, "negative_prompt": version.negative_prompt, "seed": version.seed,
-        "steps": version.steps, "guidance": version.guidance, "sampler": version.sampler, "model": version.model_name,
-        "version": program_version(),
-    })
+    save_picture(
+        version.image,
+        options.output,
+        parameters={
+            "prompt": version.prompt,
+            "negative_prompt": version.negative_prompt,
+            "seed": version.seed,
+            "steps": version.steps,
+            "guidance": version.guidance,
+            "sampler": version.sampler,
+            "model": version.model_name,
+            "version": program_version(),
+        },
+    )
     print(f"{options.output}  {version.image.width}x{version.image.height}")
     return 0
 
@@ -58,14 +73,29 @@ def edit(options: Namespace) -> int:
         base = engine.open(picture.rgb, steps=options.steps, guidance=options.guidance)
         with ProgressBar() as bar, cancel_on_interrupt() as cancel:
             candidates = engine.edit(
-                base.id, mask, options.prompt, negative_prompt=options.negative, seed=options.seed,
-                variations=options.variations, strength=options.strength, guidance=options.guidance, mode=options.mode,
-                blend_mask=blend_mask, on_progress=bar, cancel=cancel,
+                base.id,
+                mask,
+                options.prompt,
+                negative_prompt=options.negative,
+                seed=options.seed,
+                variations=options.variations,
+                strength=options.strength,
+                guidance=options.guidance,
+                mode=options.mode,
+                blend_mask=blend_mask,
+                on_progress=bar,
+                cancel=cancel,
             )
         request = {
-            "prompt": options.prompt, "negative_prompt": options.negative or "", "strength": options.strength,
-            "grow": options.grow, "feather": options.feather, "steps": base.steps, "sampler": base.sampler,
-            "model": base.model_name, "version": program_version(),
+            "prompt": options.prompt,
+            "negative_prompt": options.negative or "",
+            "strength": options.strength,
+            "grow": options.grow,
+            "feather": options.feather,
+            "steps": base.steps,
+            "sampler": base.sampler,
+            "model": base.model_name,
+            "version": program_version(),
         }
     results = [
         _write(candidate, path, picture, blend_mask, request)
@@ -74,8 +104,11 @@ def edit(options: Namespace) -> int:
     changed_outside = sum(result["changed_outside"] for result in results)
     if options.report is not None:
         report = {
-            **request, "width": picture.rgb.width, "height": picture.rgb.height,
-            "seeds": [candidate.seed for candidate in candidates], "changed_outside": changed_outside,
+            **request,
+            "width": picture.rgb.width,
+            "height": picture.rgb.height,
+            "seeds": [candidate.seed for candidate in candidates],
+            "changed_outside": changed_outside,
             "variations": results,
         }
         replace_file(options.report, json.dumps(report, indent=2).encode())

@@ -45,7 +45,8 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
         os.replace(aside, path)
     except OSError as error:
         reason = error.strerror or "unknown reason"
-        raise UserError(f"{label(path)} could not be written ({reason}): free some space or choose another folder.") \
-            from error
+        raise UserError(
+            f"{label(path)} could not be written ({reason}): free some space or choose another folder."
+        ) from error
     finally:
         aside.unlink(missing_ok=True)

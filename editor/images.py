@@ -103,7 +103,7 @@ def decode(source: Source, what: str) -> Decoded:
 
 
 def output_format(path: str | os.PathLike[str]) -> str:
-    """"PNG", "WEBP" or "JPEG", from the file's suffix. Raises UserError for any other, before any work starts."""
+    """ "PNG", "WEBP" or "JPEG", from the file's suffix. Raises UserError for any other, before any work starts."""
     try:
         return WRITABLE[Path(path).suffix.lower()]
     except KeyError:

@@ -21,9 +21,9 @@ from editor.pixel_formats import eight_bit, split_alpha, turn_upright
 Mask = NDArray[np.uint8]
 
 HARD_THRESHOLD = 128
-_OPAQUE = 254        # anti-aliasing leaves 254 where 255 was meant, and the old picture would shimmer through
-_JPEG_NOISE = 16     # JPEG leaves faint specks around edges, and each speck would become an edit
-_ONE_COLOUR = 8      # levels: strokes of one colour differ by so much after a browser's premultiplied canvas
+_OPAQUE = 254  # anti-aliasing leaves 254 where 255 was meant, and the old picture would shimmer through
+_JPEG_NOISE = 16  # JPEG leaves faint specks around edges, and each speck would become an edit
+_ONE_COLOUR = 8  # levels: strokes of one colour differ by so much after a browser's premultiplied canvas
 
 
 def read_mask(source: str | os.PathLike[str] | bytes | Image.Image, size: tuple[int, int]) -> Mask:
@@ -77,8 +77,8 @@ def grow(mask: Mask, px: float) -> Mask:
         half_width = min(math.isqrt(math.floor(px * px - down * down)), width)
         while spread_by < half_width:
             spread, spread_by = _spread_by_one(spread), spread_by + 1
-        np.maximum(discs[down:], spread[:height - down], out=discs[down:])
-        np.maximum(discs[:height - down], spread[down:], out=discs[:height - down])
+        np.maximum(discs[down:], spread[: height - down], out=discs[down:])
+        np.maximum(discs[: height - down], spread[down:], out=discs[: height - down])
     grown = np.zeros_like(mask)
     grown[rows, columns] = discs
     return grown

@@ -9,8 +9,12 @@ from PIL import ExifTags, Image, ImageCms
 
 _SRGB = ImageCms.createProfile("sRGB")
 _TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE,
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
 _GREY_MODES = ("1", "L")
@@ -80,16 +84,21 @@ def to_srgb(colour: Image.Image, profile: bytes | None) -> tuple[Image.Image, tu
         source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
         mode = _mode_of_profile(profile, colour.mode)
         transform = ImageCms.buildTransform(
-            source, _SRGB, mode, "RGB",
-            renderingIntent=ImageCms.Intent.RELATIVE_COLORIMETRIC, flags=ImageCms.Flags.BLACKPOINTCOMPENSATION,
+            source,
+            _SRGB,
+            mode,
+            "RGB",
+            renderingIntent=ImageCms.Intent.RELATIVE_COLORIMETRIC,
+            flags=ImageCms.Flags.BLACKPOINTCOMPENSATION,
         )
         if _changes_nothing(transform, mode):
             return colour.convert("RGB"), ()
         converted = ImageCms.applyTransform(colour.convert(mode), transform)
         assert converted is not None  # None only when working in place
     except (ImageCms.PyCMSError, OSError, ValueError):
-        return colour.convert("RGB"), ("The colour profile is damaged or does not fit the picture; colours were "
-                                       "taken as sRGB.",)
+        return colour.convert("RGB"), (
+            "The colour profile is damaged or does not fit the picture; colours were taken as sRGB.",
+        )
     return converted, ("Colours were converted from the picture's own profile to sRGB.",)
 
 

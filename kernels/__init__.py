@@ -7,6 +7,7 @@ Every operation has one signature, a plain torch reference and, from the registr
 from kernels.attend_rows import attend_rows
 from kernels.conv_rows import Taps, conv_rows
 from kernels.norm_sums import norm_sums, norm_sums_per_row
+from kernels.product_rows import product_rows
 from kernels.registry import available_backends, use_backend
 from kernels.scatter_rows import swap_rows
 
@@ -17,6 +18,7 @@ __all__ = [
     "conv_rows",
     "norm_sums",
     "norm_sums_per_row",
+    "product_rows",
     "swap_rows",
     "use_backend",
 ]

@@ -76,7 +76,7 @@ def add_api(sessions: Sessions) -> None:
             gr.Button().click(function, [key, *inputs], [key, result], api_name=name, concurrency_limit=None)
 
 
-def follow(session: EditSession, job: Iterator[Progress]) -> Generator[Answer]:
+def follow(session: EditSession, job: Generator[Progress]) -> Generator[Answer]:
     """Yields the steps, and what came out as the last one, which is all that `predict` returns."""
     with plain_errors():
         for progress in job:

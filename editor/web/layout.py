@@ -99,4 +99,3 @@ def lay_out(engine: EditableDiffusionEngine) -> Parts:
         prompt, variations, strength, negative_prompt, width, height, steps, guidance, seed, grow_px, feather_px, mode
     )
     return Parts(key, canvas, settings, go, stop, message, candidates, keep, drop, new, undo, history, status)
-

@@ -56,7 +56,7 @@ def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions) -> None:
 
     def pick(change: Callable[[EditSession, str], None]) -> Callable[..., Shown]:
         def handle(key: str, event: gr.EventData) -> Shown:
-            return action(lambda session: change(session, str(event._data.get("id"))))(key)
+            return action(lambda session: change(session, str(getattr(event, "id", None))))(key)
 
         return handle
 
@@ -126,10 +126,17 @@ def run(parts: Parts, session: EditSession, mask: bytes | None, settings: dict[s
             job = session.generate(GenerateRequest(size=size, steps=settings["steps"], **chosen))
         else:
             size = session.current.image.size
-            job = session.edit(mask, EditRequest(
-                variations=settings["variations"], strength=settings["strength"], mode=settings["mode"],
-                grow_px=settings["grow_px"] or 0, feather_px=settings["feather_px"] or 0, **chosen,
-            ))
+            job = session.edit(
+                mask,
+                EditRequest(
+                    variations=settings["variations"],
+                    strength=settings["strength"],
+                    mode=settings["mode"],
+                    grow_px=settings["grow_px"] or 0,
+                    feather_px=settings["feather_px"] or 0,
+                    **chosen,
+                ),
+            )
         yield show_running(parts, session, size) | {
             parts.go: gr.update(visible=False),
             parts.stop: gr.update(visible=True),

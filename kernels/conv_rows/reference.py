@@ -6,12 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.conv_rows.taps import Taps
+from kernels.conv_rows.taps import DenseConvolution, Taps
+from kernels.product_rows import product_rows
 from kernels.registry import register
 
 # The gathered neighbours [rows, 9 * Cin] are made in pieces that stay in the last-level cache: a whole 9x buffer costs
 # as much as its product, a piece a tenth of that. Products want at least a few hundred rows.
-_PIECE_BYTES = 6 << 20
+_PIECE_BYTES = 12 << 20
 _PIECE_ROWS = 256
 
 
@@ -29,19 +30,38 @@ def conv_rows(
 ) -> Tensor:
     segments, _, channels_in = active.shape
     channels_out, out_rows = weight.shape[0], taps.table.shape[0]
-    source = _source(active, base, taps, branch_of, affine, silu).view(-1, channels_in)  # [S * (M + H + 1), Cin]
-    matrix = weight.permute(0, 2, 3, 1).reshape(channels_out, 9 * channels_in).t()  # [9 * Cin, Cout]
-    out = _prefilled(bias, residual, segments, out_rows, channels_out, active).view(-1, channels_out)
-
+    source = _source(active, base, taps, branch_of, affine, silu)  # [S, M + H + 1, Cin]
+    if taps.whole is not None:
+        return _add(_dense(source[:, :-1], weight, taps.whole), bias, residual)
+    matrix = weight.permute(0, 2, 3, 1).reshape(channels_out, 9 * channels_in)
     table, total = taps.flat_table(segments), segments * out_rows
-    piece = max(_PIECE_ROWS, _PIECE_BYTES // (9 * channels_in * active.element_size()))
-    columns = active.new_empty(min(piece, total) * 9, channels_in)
+    stacked, out = source.view(-1, channels_in), active.new_empty(total, channels_out)
+    piece = max(1, min(total, max(_PIECE_ROWS, _PIECE_BYTES // (9 * channels_in * active.element_size()))))
+    columns = active.new_empty(piece * 9, channels_in)
     for start in range(0, total, piece):
         rows = min(piece, total - start)
         part = columns[: rows * 9]
-        torch.index_select(source, 0, table[start * 9 : (start + rows) * 9], out=part)
-        out[start : start + rows].addmm_(part.view(rows, 9 * channels_in), matrix)
-    return out.view(segments, out_rows, channels_out)
+        torch.index_select(stacked, 0, table[start * 9 : (start + rows) * 9], out=part)
+        out[start : start + rows] = product_rows(part.view(rows, 9 * channels_in), matrix)
+    return _add(out.view(segments, out_rows, channels_out), bias, residual)
+
+
+def _dense(source: Tensor, weight: Tensor, whole: DenseConvolution) -> Tensor:
+    """An ordinary convolution of the whole source map [S, N, Cin] -> [S, Nout, Cout]."""
+    segments, _, channels = source.shape
+    maps = source.reshape(segments, *whole.source_shape, channels).permute(0, 3, 1, 2)
+    if whole.upsample > 1:
+        maps = F.interpolate(maps, scale_factor=whole.upsample, mode="nearest")
+    if whole.pad_before == 0:
+        maps = F.pad(maps, (0, 1, 0, 1))
+    out = F.conv2d(maps, weight, None, whole.stride, whole.pad_before)
+    return out.permute(0, 2, 3, 1).reshape(segments, -1, weight.shape[0])
+
+
+def _add(out: Tensor, bias: Tensor, residual: Tensor | None) -> Tensor:
+    """The result plus bias ([Cout] or [S, Cout]) and residual; in the residual's memory where there is one."""
+    out.add_(bias.view(-1, 1, bias.shape[-1]))
+    return out if residual is None else residual.add_(out)
 
 
 def _source(
@@ -70,11 +90,3 @@ def _source(
     if silu:
         F.silu(filled, inplace=True)
     return source
-
-
-def _prefilled(bias: Tensor, residual: Tensor | None, segments: int, rows: int, channels: int, like: Tensor) -> Tensor:
-    """What the products are added to: bias, or bias plus residual in the residual's own memory. [S, Mout, Cout]"""
-    per_segment = bias.view(-1, 1, channels)  # [1 or S, 1, Cout]
-    if residual is not None:
-        return residual.add_(per_segment)
-    return like.new_empty(segments, rows, channels).copy_(per_segment.expand(segments, rows, channels))

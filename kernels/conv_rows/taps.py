@@ -9,6 +9,16 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
+class DenseConvolution:
+    """The same convolution where every row is active at both levels: an ordinary one over the whole map."""
+
+    source_shape: tuple[int, int]
+    stride: int
+    upsample: int
+    pad_before: int
+
+
+@dataclass(frozen=True)
 class Taps:
     """Nine-neighbour table of one convolution under one plan.
 
@@ -16,11 +26,13 @@ class Taps:
            row-major (ky, kx)
     halo:  int64 [H], source rows that are read but not recomputed
     active_rows: M, the number of active rows at the source level
+    whole: set where all rows of both levels are active
     """
 
     table: Tensor
     halo: Tensor
     active_rows: int
+    whole: DenseConvolution | None = None
     _flat: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -69,4 +81,6 @@ def build_taps(
 
     zero_row = source_rows.numel() + halo.numel()
     table = torch.where(inside, place[source], zero_row).flatten(1)
-    return Taps(table, halo, source_rows.numel())
+    everything = source_rows.numel() == height * width and out_rows.numel() == out_shape[0] * out_shape[1]
+    whole = DenseConvolution(source_shape, stride, upsample, pad_before) if everything else None
+    return Taps(table, halo, source_rows.numel(), whole)

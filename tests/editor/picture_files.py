@@ -37,10 +37,18 @@ def mask(width: int, height: int, box: tuple[int, int, int, int] = (20, 10, 60, 
 def turned(upright: np.ndarray, orientation: int) -> np.ndarray:
     """The pixels as a camera stores them so that a viewer obeying the EXIF orientation shows `upright`."""
     swapped = upright.swapaxes(0, 1)
-    return np.ascontiguousarray({
-        1: upright, 2: upright[:, ::-1], 3: upright[::-1, ::-1], 4: upright[::-1],
-        5: swapped, 6: swapped[::-1], 7: swapped[::-1, ::-1], 8: swapped[:, ::-1],
-    }[orientation])
+    return np.ascontiguousarray(
+        {
+            1: upright,
+            2: upright[:, ::-1],
+            3: upright[::-1, ::-1],
+            4: upright[::-1],
+            5: swapped,
+            6: swapped[::-1],
+            7: swapped[::-1, ::-1],
+            8: swapped[:, ::-1],
+        }[orientation]
+    )
 
 
 def with_orientation(image: Image.Image, file_format: str, orientation: int, **options: Any) -> bytes:
@@ -56,8 +64,13 @@ def png_chunk(kind: bytes, data: bytes) -> bytes:
 def png(width: int, height: int, depth: int, colour_type: int, data: bytes, *extra: bytes) -> bytes:
     """A PNG with any header; `data` are the unfiltered rows' bytes before compression, filter bytes included."""
     header = struct.pack(">IIBBBBB", width, height, depth, colour_type, 0, 0, 0)
-    return (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + b"".join(extra)
-            + png_chunk(b"IDAT", zlib.compress(data)) + png_chunk(b"IEND", b""))
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + png_chunk(b"IHDR", header)
+        + b"".join(extra)
+        + png_chunk(b"IDAT", zlib.compress(data))
+        + png_chunk(b"IEND", b"")
+    )
 
 
 def deep_png(values: np.ndarray, *extra: bytes) -> bytes:
@@ -68,8 +81,11 @@ def deep_png(values: np.ndarray, *extra: bytes) -> bytes:
 
 def empty_png(width: int, height: int) -> bytes:
     """A header and nothing else: 45 bytes that claim any size."""
-    return b"\x89PNG\r\n\x1a\n" + png_chunk(
-        b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + png_chunk(b"IDAT", b"\x78\x9c\x03\x00\x00")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+        + png_chunk(b"IDAT", b"\x78\x9c\x03\x00\x00")
+    )
 
 
 def lying_webp(width: int, height: int) -> bytes:
@@ -95,7 +111,7 @@ def lying_bmp(width: int, height: int) -> bytes:
 def lying_jpeg(width: int, height: int) -> bytes:
     data = bytearray(encoded(Image.new("RGB", (64, 64)), "JPEG"))
     frame = data.index(b"\xff\xc0")
-    data[frame + 5:frame + 9] = struct.pack(">HH", height, width)
+    data[frame + 5 : frame + 9] = struct.pack(">HH", height, width)
     return bytes(data)
 
 
@@ -110,8 +126,19 @@ def icc_profile(space: bytes, tags: dict[bytes, bytes]) -> bytes:
         table += name + struct.pack(">II", start + len(body), len(data))
         body += data + bytes(-len(data) % 4)
     size = start + len(body)
-    header = (struct.pack(">I", size) + bytes(4) + b"\x02\x10\0\0" + b"mntr" + space + b"XYZ " + bytes(12) + b"acsp"
-              + bytes(28) + _fixed(0.9642, 1.0, 0.8249) + bytes(48))
+    header = (
+        struct.pack(">I", size)
+        + bytes(4)
+        + b"\x02\x10\0\0"
+        + b"mntr"
+        + space
+        + b"XYZ "
+        + bytes(12)
+        + b"acsp"
+        + bytes(28)
+        + _fixed(0.9642, 1.0, 0.8249)
+        + bytes(48)
+    )
     return header + table + body
 
 
@@ -120,8 +147,11 @@ def _gamma(exponent: float) -> bytes:
 
 
 # Primaries of Display P3, adapted to D50, as columns X Y Z.
-P3_PRIMARIES = {b"rXYZ": (0.51512, 0.24120, -0.00105), b"gXYZ": (0.29198, 0.69225, 0.04189),
-                b"bXYZ": (0.15710, 0.06657, 0.78407)}
+P3_PRIMARIES = {
+    b"rXYZ": (0.51512, 0.24120, -0.00105),
+    b"gXYZ": (0.29198, 0.69225, 0.04189),
+    b"bXYZ": (0.15710, 0.06657, 0.78407),
+}
 WHITE = {b"wtpt": b"XYZ " + bytes(4) + _fixed(0.9642, 1.0, 0.8249)}
 
 

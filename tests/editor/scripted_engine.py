@@ -77,32 +77,71 @@ class ScriptedEngine:
         self.loaded_with = options
         return self
 
-    def generate(self, prompt: str, *, size: tuple[int, int] = (512, 512), negative_prompt: str = "",
-                 seed: int = 0, steps: int | None = None, guidance: float | None = None, sampler: str | None = None,
-                 on_progress: Callable[[Progress], None] | None = None,
-                 cancel: CancelToken | None = None) -> ScriptedVersion:
+    def generate(
+        self,
+        prompt: str,
+        *,
+        size: tuple[int, int] = (512, 512),
+        negative_prompt: str = "",
+        seed: int = 0,
+        steps: int | None = None,
+        guidance: float | None = None,
+        sampler: str | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+        cancel: CancelToken | None = None,
+    ) -> ScriptedVersion:
         self.asked = {"size": size, "seed": seed, "steps": steps, "guidance": guidance}
         self._work(on_progress, cancel)
         image = Image.new("RGB", size, self.colour)
         return self._keep(image, prompt=prompt, negative_prompt=negative_prompt, seed=seed)
 
-    def open(self, image: Image.Image, *, prompt: str = "", negative_prompt: str = "", seed: int = 0,
-             steps: int | None = None, guidance: float | None = None, sampler: str | None = None) -> ScriptedVersion:
+    def open(
+        self,
+        image: Image.Image,
+        *,
+        prompt: str = "",
+        negative_prompt: str = "",
+        seed: int = 0,
+        steps: int | None = None,
+        guidance: float | None = None,
+        sampler: str | None = None,
+    ) -> ScriptedVersion:
         return self._keep(image, prompt=prompt, seed=seed, steps=steps or self.defaults.steps)
 
-    def edit(self, version_id: str, mask: np.ndarray, prompt: str, *, negative_prompt: str | None = None, seed: int = 0,
-             variations: int = 1, strength: float = 1.0, guidance: float | None = None, mode: str = "auto",
-             blend_mask: np.ndarray | None = None, soft: bool = False, prompt_scope: str = "region",
-             on_progress: Callable[[Progress], None] | None = None,
-             cancel: CancelToken | None = None) -> list[ScriptedCandidate]:
+    def edit(
+        self,
+        version_id: str,
+        mask: np.ndarray,
+        prompt: str,
+        *,
+        negative_prompt: str | None = None,
+        seed: int = 0,
+        variations: int = 1,
+        strength: float = 1.0,
+        guidance: float | None = None,
+        mode: str = "auto",
+        blend_mask: np.ndarray | None = None,
+        soft: bool = False,
+        prompt_scope: str = "region",
+        on_progress: Callable[[Progress], None] | None = None,
+        cancel: CancelToken | None = None,
+    ) -> list[ScriptedCandidate]:
         if version_id not in self._versions:
             raise UserError("There is no such version: open the picture again.")
         parent = np.asarray(self._versions[version_id].image)
         blend = mask if blend_mask is None else blend_mask
         assert mask.shape == blend.shape == parent.shape[:2]
         assert not blend[mask == 0].any()
-        self.asked = {"prompt": prompt, "negative_prompt": negative_prompt, "seed": seed, "mask": mask, "blend": blend,
-                      "strength": strength, "guidance": guidance, "mode": mode}
+        self.asked = {
+            "prompt": prompt,
+            "negative_prompt": negative_prompt,
+            "seed": seed,
+            "mask": mask,
+            "blend": blend,
+            "strength": strength,
+            "guidance": guidance,
+            "mode": mode,
+        }
         self._work(on_progress, cancel)
         alpha = blend[..., None] / 255
         painted = np.rint(parent * (1 - alpha) + np.array(self.colour) * alpha).astype(np.uint8)

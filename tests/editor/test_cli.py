@@ -70,12 +70,38 @@ def test_transparency_comes_back(output: str, folder: Path, engine: ScriptedEngi
 
 
 def test_options_reach_the_engine(folder: Path, engine: ScriptedEngine) -> None:
-    assert _edit("--seed", "7", "--strength", "0.5", "--guidance", "3.5", "--mode", "dense", "--negative", "fog",
-                 "--model", "some/model", "--device", "cuda:1", "--dtype", "bf16", "--offline") == 0
+    assert (
+        _edit(
+            "--seed",
+            "7",
+            "--strength",
+            "0.5",
+            "--guidance",
+            "3.5",
+            "--mode",
+            "dense",
+            "--negative",
+            "fog",
+            "--model",
+            "some/model",
+            "--device",
+            "cuda:1",
+            "--dtype",
+            "bf16",
+            "--offline",
+        )
+        == 0
+    )
     assert engine.loaded_with == {"model": "some/model", "device": "cuda:1", "dtype": "bf16", "offline": True}
     asked = {name: value for name, value in engine.asked.items() if name not in ("mask", "blend")}
-    assert asked == {"prompt": "a cactus", "negative_prompt": "fog", "seed": 7, "strength": 0.5, "guidance": 3.5,
-                     "mode": "dense"}
+    assert asked == {
+        "prompt": "a cactus",
+        "negative_prompt": "fog",
+        "seed": 7,
+        "strength": 0.5,
+        "guidance": 3.5,
+        "mode": "dense",
+    }
 
 
 def test_engine_options_may_stand_before_the_command_and_are_not_lost(folder: Path, engine: ScriptedEngine) -> None:
@@ -83,9 +109,15 @@ def test_engine_options_may_stand_before_the_command_and_are_not_lost(folder: Pa
     assert engine.loaded_with == {"model": "some/model"}
 
 
-@pytest.mark.parametrize(("options", "edit_area", "shown_fully"), [
-    ([], 40 * 30, 32 * 22), (["--feather", "0"], 40 * 30, 40 * 30), (["--grow", "-5"], 30 * 20, 22 * 12),
-], ids=["feather-4", "feather-0", "shrink-5"])
+@pytest.mark.parametrize(
+    ("options", "edit_area", "shown_fully"),
+    [
+        ([], 40 * 30, 32 * 22),
+        (["--feather", "0"], 40 * 30, 40 * 30),
+        (["--grow", "-5"], 30 * 20, 22 * 12),
+    ],
+    ids=["feather-4", "feather-0", "shrink-5"],
+)
 def test_grow_and_feather(
     options: list[str], edit_area: int, shown_fully: int, folder: Path, engine: ScriptedEngine
 ) -> None:
@@ -124,16 +156,30 @@ def test_the_report_says_what_was_done(folder: Path, engine: ScriptedEngine) -> 
     variation = report.pop("variations")[0]
     assert report.pop("version")
     assert report == {
-        "prompt": "a cactus", "negative_prompt": "", "strength": 0.5, "grow": 2, "feather": 4, "steps": 4,
-        "sampler": "ddim", "model": "scripted", "width": 96, "height": 64, "seeds": [0], "changed_outside": 0,
+        "prompt": "a cactus",
+        "negative_prompt": "",
+        "strength": 0.5,
+        "grow": 2,
+        "feather": 4,
+        "steps": 4,
+        "sampler": "ddim",
+        "model": "scripted",
+        "width": 96,
+        "height": 64,
+        "seeds": [0],
+        "changed_outside": 0,
     }
     assert variation["report"]["active_fraction"] == 0.25
     assert (variation["file"], variation["seed"], variation["changed_outside"]) == ("out.png", 0, 0)
 
 
-@pytest.mark.parametrize(("mode", "cost"), [
-    ("sparse", "sparse, 2.00 s (25.0 % of the rows, 4.0x faster than dense)"), ("dense", "dense, 2.00 s"),
-])
+@pytest.mark.parametrize(
+    ("mode", "cost"),
+    [
+        ("sparse", "sparse, 2.00 s (25.0 % of the rows, 4.0x faster than dense)"),
+        ("dense", "dense, 2.00 s"),
+    ],
+)
 def test_one_line_says_what_an_edit_cost(
     mode: str, cost: str, folder: Path, engine: ScriptedEngine, capsys: Any
 ) -> None:
@@ -159,8 +205,27 @@ def test_jpeg_is_lossy_but_the_engine_s_own_pixels_are_counted(
 
 
 def test_generate(folder: Path, engine: ScriptedEngine, capsys: Any) -> None:
-    assert main(["generate", "dunes", "-o", "out.png", "--size", "320x200", "--steps", "9", "--seed", "3",
-                 "--guidance", "0", "--negative", "fog"]) == 0
+    assert (
+        main(
+            [
+                "generate",
+                "dunes",
+                "-o",
+                "out.png",
+                "--size",
+                "320x200",
+                "--steps",
+                "9",
+                "--seed",
+                "3",
+                "--guidance",
+                "0",
+                "--negative",
+                "fog",
+            ]
+        )
+        == 0
+    )
     assert engine.asked == {"size": (320, 200), "seed": 3, "steps": 9, "guidance": 0}
     assert Image.open("out.png").size == (320, 200)
     made_with = json.loads(Image.open("out.png").info["deltabrush"])
@@ -188,9 +253,14 @@ def test_an_engine_that_fails_is_one_sentence_and_exit_1(folder: Path, engine: S
     assert not Path("out.png").exists()
 
 
-@pytest.mark.parametrize("command", [
-    ["edit", "photo.png", "mask.png", "a cactus", "-o", "out.png"], ["generate", "dunes", "-o", "out.png"],
-], ids=["edit", "generate"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["edit", "photo.png", "mask.png", "a cactus", "-o", "out.png"],
+        ["generate", "dunes", "-o", "out.png"],
+    ],
+    ids=["edit", "generate"],
+)
 @pytest.mark.parametrize("at_step", [1, 3, 7])  # 7: the last one, after which the engine does not look again
 def test_ctrl_c_stops_within_a_step_and_writes_nothing(
     command: list[str], at_step: int, folder: Path, engine: ScriptedEngine, capsys: Any
@@ -248,13 +318,17 @@ def test_a_progress_bar_on_a_terminal_and_none_in_a_pipe(
     assert pipe.getvalue() == ""
 
 
-@pytest.mark.parametrize(("arguments", "module", "passed_on"), [
-    (["bench", "unet"], "unet", []),
-    (["bench", "decoder", "--json", "out.json"], "decoder", ["--json", "out.json"]),
-    (["bench", "edit", "--model", "sd15", "--help"], "edit", ["--model", "sd15", "--help"]),
-    (["eval", "--json", "out.json", "--scenes", "3"], "evaluate", ["--json", "out.json", "--scenes", "3"]),
-    (["eval", "--help"], "evaluate", ["--help"]),
-], ids=lambda value: " ".join(value) if isinstance(value, list) else value)
+@pytest.mark.parametrize(
+    ("arguments", "module", "passed_on"),
+    [
+        (["bench", "unet"], "unet", []),
+        (["bench", "decoder", "--json", "out.json"], "decoder", ["--json", "out.json"]),
+        (["bench", "edit", "--model", "sd15", "--help"], "edit", ["--model", "sd15", "--help"]),
+        (["eval", "--json", "out.json", "--scenes", "3"], "evaluate", ["--json", "out.json", "--scenes", "3"]),
+        (["eval", "--help"], "evaluate", ["--help"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
 def test_benchmarks_get_the_rest_of_the_line_and_give_the_exit_code(
     arguments: list[str], module: str, passed_on: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,8 +346,27 @@ def test_no_command_opens_the_editor(monkeypatch: pytest.MonkeyPatch) -> None:
     server.run = opened.append  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "editor.web", ModuleType("editor.web"))
     monkeypatch.setitem(sys.modules, "editor.web.serve", server)
-    assert main(["--port", "8000", "--host", "0.0.0.0", "--auth", "anna:secret", "--output-dir", "pictures",
-                 "--cache-budget", "1.5", "--no-browser", "--device", "cpu", "--offline"]) == 0
+    assert (
+        main(
+            [
+                "--port",
+                "8000",
+                "--host",
+                "0.0.0.0",
+                "--auth",
+                "anna:secret",
+                "--output-dir",
+                "pictures",
+                "--cache-budget",
+                "1.5",
+                "--no-browser",
+                "--device",
+                "cpu",
+                "--offline",
+            ]
+        )
+        == 0
+    )
     settings = opened[0]
     assert (settings.port, settings.host, settings.auth) == (8000, "0.0.0.0", "anna:secret")
     assert (settings.output_dir, settings.cache_budget_bytes) == (Path("pictures"), 3 * 2**29)

@@ -37,14 +37,23 @@ def speckled(share: float, seed: int = 0, grey: bool = False) -> np.ndarray:
 
 def disc(radius: float) -> np.ndarray:
     y, x = np.mgrid[:HEIGHT, :WIDTH]
-    return np.where((y - 20) ** 2 + (x - 26) ** 2 <= radius ** 2, 255, 0).astype(np.uint8)
+    return np.where((y - 20) ** 2 + (x - 26) ** 2 <= radius**2, 255, 0).astype(np.uint8)
 
 
 MASKS = {
-    "empty": blank(), "full": np.full_like(blank(), 255), "one-pixel": painted(20, 30), "corner": painted(0, 0),
-    "2x2": painted(slice(20, 22), slice(30, 32)), "8x1": painted(20, slice(10, 18)), "disc": disc(12),
-    "border": painted(slice(None), slice(0, 9)), "sparse": speckled(0.02), "dense": speckled(0.9),
-    "half": speckled(0.5), "grey": speckled(0.3, grey=True), "faint": painted(slice(5, 9), slice(5, 30), 3),
+    "empty": blank(),
+    "full": np.full_like(blank(), 255),
+    "one-pixel": painted(20, 30),
+    "corner": painted(0, 0),
+    "2x2": painted(slice(20, 22), slice(30, 32)),
+    "8x1": painted(20, slice(10, 18)),
+    "disc": disc(12),
+    "border": painted(slice(None), slice(0, 9)),
+    "sparse": speckled(0.02),
+    "dense": speckled(0.9),
+    "half": speckled(0.5),
+    "grey": speckled(0.3, grey=True),
+    "faint": painted(slice(5, 9), slice(5, 30), 3),
 }
 every_mask = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
 
@@ -169,11 +178,19 @@ def test_nearly_opaque_is_opaque(level: int, shown: int) -> None:
     assert feather(mask, 0)[12, 12] == shown
 
 
-@pytest.mark.parametrize(("levels", "hard"), [
-    ([127, 128, 255], [0, 255, 255]), ([0, 254, 1], [0, 255, 0]), ([100, 127, 3], [0, 255, 0]),
-    ([0, 1, 0], [0, 255, 0]),
-    ([1, 1, 1], [255, 255, 255]), ([0, 0, 0], [0, 0, 0]), ([60, 0, 255], [255, 0, 255]),
-], ids=str)
+@pytest.mark.parametrize(
+    ("levels", "hard"),
+    [
+        ([127, 128, 255], [0, 255, 255]),
+        ([0, 254, 1], [0, 255, 0]),
+        ([100, 127, 3], [0, 255, 0]),
+        ([0, 1, 0], [0, 255, 0]),
+        ([1, 1, 1], [255, 255, 255]),
+        ([0, 0, 0], [0, 0, 0]),
+        ([60, 0, 255], [255, 0, 255]),
+    ],
+    ids=str,
+)
 def test_hard_masks_cut_at_128_but_lose_no_stroke(levels: list[int], hard: list[int]) -> None:
     assert harden(np.array([levels], np.uint8)).tolist() == [hard]
 
@@ -223,25 +240,45 @@ def _canvas(background: tuple[int, ...], stroke: tuple[int, ...]) -> Image.Image
     return Image.fromarray(pixels.squeeze(-1) if len(background) == 1 else pixels)
 
 
-@pytest.mark.parametrize(("image", "background", "stroke"), [
-    (_canvas((0,), (255,)), 0, 255),
-    (_canvas((7,), (200,)), 7, 200),
-    (_canvas((0,), (255,)).convert("1"), 0, 255),
-    (_canvas((0, 0, 0), (255, 255, 255)), 0, 255),
-    (_canvas((0, 0, 0), (255, 255, 255)).convert("P"), 0, 255),
-    (_canvas((0, 0, 0), (255, 0, 0)), 0, 76),
-    (_canvas((0, 0, 0, 0), (255, 255, 255, 255)), 0, 255),
-    (_canvas((0, 0, 0, 0), (0, 0, 0, 255)), 0, 255),
-    (_canvas((0, 0, 0, 0), (140, 80, 220, 115)), 0, 115),
-    (_canvas((255, 255, 255, 0), (255, 255, 255, 254)), 0, 254),
-    (_canvas((0, 0), (0, 200)), 0, 200),
-    (_canvas((0, 0, 0, 255), (255, 255, 255, 255)), 0, 255),
-    (_canvas((255, 255, 255, 255), (255, 255, 255, 255)), 255, 255),
-    (_canvas((0, 0, 0, 255), (0, 0, 0, 255)), 0, 0),
-    (_canvas((0, 0, 0, 255), (255, 255, 255, 128)), 0, 128),
-    (_canvas((0, 0, 0, 0), (0, 0, 0, 0)), 0, 0),
-], ids=["L", "L-grey", "1", "RGB", "P", "RGB-red", "layer-white", "layer-black", "layer-veil", "alpha-254", "LA",
-        "RGBA-opaque", "RGBA-all-white", "RGBA-all-black", "RGBA-both", "layer-empty"])
+@pytest.mark.parametrize(
+    ("image", "background", "stroke"),
+    [
+        (_canvas((0,), (255,)), 0, 255),
+        (_canvas((7,), (200,)), 7, 200),
+        (_canvas((0,), (255,)).convert("1"), 0, 255),
+        (_canvas((0, 0, 0), (255, 255, 255)), 0, 255),
+        (_canvas((0, 0, 0), (255, 255, 255)).convert("P"), 0, 255),
+        (_canvas((0, 0, 0), (255, 0, 0)), 0, 76),
+        (_canvas((0, 0, 0, 0), (255, 255, 255, 255)), 0, 255),
+        (_canvas((0, 0, 0, 0), (0, 0, 0, 255)), 0, 255),
+        (_canvas((0, 0, 0, 0), (140, 80, 220, 115)), 0, 115),
+        (_canvas((255, 255, 255, 0), (255, 255, 255, 254)), 0, 254),
+        (_canvas((0, 0), (0, 200)), 0, 200),
+        (_canvas((0, 0, 0, 255), (255, 255, 255, 255)), 0, 255),
+        (_canvas((255, 255, 255, 255), (255, 255, 255, 255)), 255, 255),
+        (_canvas((0, 0, 0, 255), (0, 0, 0, 255)), 0, 0),
+        (_canvas((0, 0, 0, 255), (255, 255, 255, 128)), 0, 128),
+        (_canvas((0, 0, 0, 0), (0, 0, 0, 0)), 0, 0),
+    ],
+    ids=[
+        "L",
+        "L-grey",
+        "1",
+        "RGB",
+        "P",
+        "RGB-red",
+        "layer-white",
+        "layer-black",
+        "layer-veil",
+        "alpha-254",
+        "LA",
+        "RGBA-opaque",
+        "RGBA-all-white",
+        "RGBA-all-black",
+        "RGBA-both",
+        "layer-empty",
+    ],
+)
 def test_what_counts_as_painted(image: Image.Image, background: int, stroke: int) -> None:
     expected = np.full((SIZE[1], SIZE[0]), background, np.uint8)
     expected[STROKE] = stroke

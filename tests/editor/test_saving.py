@@ -94,13 +94,17 @@ def test_unknown_suffixes_are_refused_by_name(name: str) -> None:
     assert name in str(refused.value)
 
 
-@pytest.mark.parametrize(("name", "sentence"), [
-    ("missing/out.png", "The folder of out.png does not exist: create it"),
-    ("folder.png", "folder.png is a folder: add a file name"),
-    ("file/out.png", "The folder of out.png does not exist"),
-    ("x" * 300 + ".png", "cannot be used as a file name: choose a shorter"),
-    ("a\0b.png", "cannot be used as a file name"),
-], ids=["no-folder", "is-a-folder", "folder-is-a-file", "endless", "nul"])
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("missing/out.png", "The folder of out.png does not exist: create it"),
+        ("folder.png", "folder.png is a folder: add a file name"),
+        ("file/out.png", "The folder of out.png does not exist"),
+        ("x" * 300 + ".png", "cannot be used as a file name: choose a shorter"),
+        ("a\0b.png", "cannot be used as a file name"),
+    ],
+    ids=["no-folder", "is-a-folder", "folder-is-a-file", "endless", "nul"],
+)
 def test_a_place_that_cannot_be_written(tmp_path: Path, name: str, sentence: str) -> None:
     (tmp_path / "folder.png").mkdir()
     (tmp_path / "file").touch()

@@ -16,8 +16,9 @@ def test_this_machine_needs_no_password(host: str) -> None:
     assert Settings(host=host).auth is None
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "", "example.org", "localhost.example.org",
-                                  "127.0.0.1.x"])
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "192.168.1.5", "", "example.org", "localhost.example.org", "127.0.0.1.x"]
+)
 def test_other_machines_need_one(host: str) -> None:
     with pytest.raises(UserError, match="add --auth USER:PASSWORD, or leave --host out"):
         Settings(host=host)
@@ -30,11 +31,17 @@ def test_half_a_password_is_none(auth: str) -> None:
         Settings(auth=auth)
 
 
-@pytest.mark.parametrize(("given", "flag"), [
-    ({"port": 0}, "--port"), ({"port": 65536}, "--port"), ({"port": -1}, "--port"),
-    ({"cache_budget_bytes": -1}, "--cache-budget"),
-    ({"output_dir": Path(__file__)}, "--output-dir"),
-], ids=str)
+@pytest.mark.parametrize(
+    ("given", "flag"),
+    [
+        ({"port": 0}, "--port"),
+        ({"port": 65536}, "--port"),
+        ({"port": -1}, "--port"),
+        ({"cache_budget_bytes": -1}, "--cache-budget"),
+        ({"output_dir": Path(__file__)}, "--output-dir"),
+    ],
+    ids=str,
+)
 def test_the_flag_to_change_is_named(given: dict[str, Any], flag: str) -> None:
     with pytest.raises(UserError, match=flag):
         Settings(**given)

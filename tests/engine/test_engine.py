@@ -16,6 +16,7 @@ from PIL import Image
 
 from diffusion_engine import Cancelled, CancelToken, EditableDiffusionEngine, Progress, StepPolicy, UserError, Version
 from diffusion_engine.recording import Recording
+from diffusion_engine.samplers import SAMPLERS
 from tests.engine.conftest import square
 
 SIZE = (128, 128)
@@ -327,12 +328,56 @@ def test_prediction_and_report_agree(starter: EditableDiffusionEngine, base: Ver
     assert as_json["mode"] == "sparse" and as_json["cache_bytes"] > 0 and as_json["seconds"]["total"] > 0
 
 
-@pytest.mark.parametrize(
-    "sampler", ["ddim", "euler", "euler a", "dpm++ 2m karras", "unipc", "heun", "lms", "pndm", "lcm"]
-)
+@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_every_sampler_edits_by_rows(starter: EditableDiffusionEngine, sampler: str) -> None:
     """Same prompt, same seed, nothing new: the rows computed equal what was recorded, so the picture comes back."""
     made = starter.generate("green hills under a blue sky", size=SIZE, steps=4, seed=3, sampler=sampler)
     candidate = starter.edit(made.id, MASK, made.prompt, seed=3, mode="sparse")[0]
     assert candidate.report.dense_steps == 0
     assert np.abs(pixels(candidate.image) - pixels(made.image)).max() <= 1
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_every_sampler_can_begin_midway(starter: EditableDiffusionEngine, sampler: str) -> None:
+    """A weak edit of everything with the same prompt stays near the picture, whatever the sampler's bookkeeping."""
+    made = starter.generate("green hills under a blue sky", size=SIZE, steps=10, seed=3, sampler=sampler)
+    everything = HARD_MASKS["everything"]
+    weak = starter.edit(made.id, everything, made.prompt, seed=9, mode="sparse", strength=0.3)[0]
+    assert 0 < np.abs(pixels(weak.image) - pixels(made.image)).mean() < 25
+
+
+def test_weak_edit_of_an_unrecorded_picture_commits(starter: EditableDiffusionEngine, base: Version) -> None:
+    """Its early steps were neither run nor recorded; later they are recorded as the parent's, whose they are."""
+    opened = starter.open(base.image, steps=4)
+    child = starter.commit(starter.edit(opened.id, MASK, "a cat", seed=3, strength=0.5)[0])
+    assert starter.wait_until_recorded(child.id, timeout=60) and starter.wait_until_recorded(opened.id, timeout=60)
+    early = [snapshot(recording_of(starter, version))[:2] for version in (child, opened)]
+    assert same(*early)
+    assert starter.edit(child.id, square(SIZE, 0, 0, 30), "a dog", mode="sparse")[0].report.sparse_steps == 4
+
+
+def test_forgetting_a_parent_drops_recordings_of_its_children(base: Version) -> None:
+    engine = EditableDiffusionEngine.from_pretrained("starter")
+    root = engine.generate("the sea", **QUICK)
+    child = engine.commit(engine.edit(root.id, MASK, "a cat", mode="sparse")[0])
+    store = engine._bench.store  # pyright: ignore[reportPrivateUsage]
+    store.drop(recording_of(engine, root))  # evicted
+    engine.edit(child.id, MASK, "a dog")
+    engine.forget(root.id)
+    assert engine.cache_bytes == 0
+    engine.close()
+
+
+def test_generating_what_cannot_be_decoded_keeps_nothing(
+    starter: EditableDiffusionEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = starter.cache_bytes
+    decoder = starter._bench.model.decoder  # pyright: ignore[reportPrivateUsage]
+
+    def broken(*_: Any, **__: Any) -> Any:
+        return torch.full((1, 3, 128, 128), float("nan")), StepCache()
+
+    monkeypatch.setattr(type(decoder), "record", broken)
+    with pytest.raises(EngineError, match="not numbers"):
+        starter.generate("the sea", **QUICK)
+    assert starter.cache_bytes == held

@@ -13,9 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from diffusion_engine import PlanPolicy, SparseDecoder, SparseEncoder, SparseUNet
+from diffusion_engine import PlanPolicy, SparseDecoder, SparseEncoder, SparseUNet, TextContext
 from diffusion_engine.model import load_model
 from diffusion_engine.recorder import to_rows
+from diffusion_engine.regional import PromptMap
 from diffusion_engine.step_cache import RowsDelta
 from tests.engine.small_models import UNETS, masks, relative_rms, small_unet, small_vae, unet_inputs
 
@@ -142,6 +143,31 @@ def test_recording_may_be_stored_in_half_precision(storage: torch.dtype, toleran
     active = plan.levels[0].active
     result = sparse(latents, TIMESTEP, text, cache, plan)
     assert 0 < relative_rms(inside(result, active), inside(noise, active)) < tolerance
+
+
+@pytest.mark.parametrize("name", ["two blobs", "scattered strokes", "full"])
+@pytest.mark.parametrize("kind", UNETS)
+def test_rows_of_several_prompts_equal_the_regional_dense_pass(kind: str, name: str) -> None:
+    """A picture painted twice: over its recording, any plan's rows equal the regional dense pass."""
+    sparse, (latents, _, added), _, _ = recorded(kind, (32, 32))
+    width = sparse.unet.config["cross_attention_dim"]
+    texts = [TextContext(torch.randn(2, 7, width)) for _ in range(3)]
+    shapes = [(32 >> level, 32 >> level) for level in range(sparse.level_count)]
+    prompts = PromptMap.uniform(texts[0], shapes, latents.device)
+    prompts = prompts.painted(texts[1], masks((32, 32))["two blobs"]).painted(texts[2], masks((32, 32))["top-left"])
+    noise, cache = sparse.record(latents, TIMESTEP, prompts, added)
+    plan = sparse.plan(masks((32, 32))[name])
+    assert relative_rms(sparse(latents, TIMESTEP, prompts.rows(plan), cache, plan, added), noise) < 1e-5
+    one_prompt = sparse(latents, TIMESTEP, texts[0], cache, plan, added)
+    assert relative_rms(one_prompt, noise) > 1e-4
+    several = sparse(
+        torch.cat([latents, latents])[[0, 2, 1, 3]], TIMESTEP, prompts.rows(plan), cache, plan, twice(added)
+    )
+    assert relative_rms(several, noise[[0, 0, 1, 1]]) < 1e-5
+
+
+def twice(added: dict[str, Tensor] | None) -> dict[str, Tensor] | None:
+    return added and {key: value.repeat_interleave(2, 0) for key, value in added.items()}
 
 
 @pytest.mark.parametrize("name", MASKS)

@@ -38,7 +38,8 @@ def test_regional_dense_pass_gives_each_row_its_own_prompt() -> None:
     sparse = SparseUNet(small_unet("sd1"))
     texts = [TextContext(torch.randn(2, tokens, 32)) for tokens in (7, 7)]
     latents = torch.randn(2, 4, 32, 32)
-    plan = sparse.plan(masks((32, 32))["two blobs"])
+    mask = masks((32, 32))["two blobs"]
+    plan = sparse.plan(mask)
     prompts = PromptMap.uniform(texts[0], [level.shape for level in plan.levels], latents.device).painted(
         texts[1], plan
     )
@@ -50,9 +51,7 @@ def test_regional_dense_pass_gives_each_row_its_own_prompt() -> None:
         sparse.dense(latents, 9, text)
         outputs.append(seen.pop())
     handle.remove()
-    active = plan.levels[0].active
-    inside = torch.zeros(32 * 32, dtype=torch.bool)
-    inside[active] = True
+    inside = mask.flatten()
     assert relative_rms(outputs[2][:, inside], outputs[1][:, inside]) < 1e-5
     assert relative_rms(outputs[2][:, ~inside], outputs[0][:, ~inside]) < 1e-5
     assert relative_rms(outputs[0], outputs[1]) > 1e-2
@@ -64,7 +63,7 @@ def test_regional_pass_of_one_prompt_is_the_plain_one_and_processors_come_back()
     text, latents = TextContext(torch.randn(1, 7, 32)), torch.randn(1, 4, 32, 32)
     plan = sparse.plan(masks((32, 32))["one row"])
     shapes = [level.shape for level in plan.levels]
-    twice = PromptMap.uniform(text, shapes, latents.device).painted(text, plan)
+    twice = PromptMap.uniform(text, shapes, latents.device).painted(text, masks((32, 32))["one row"])
     assert relative_rms(sparse.dense(latents, 9, twice), sparse.dense(latents, 9, text)) < 1e-5
     assert sparse.unet.attn_processors == before
     with pytest.raises(KeyError):
@@ -75,11 +74,16 @@ def test_regional_pass_of_one_prompt_is_the_plain_one_and_processors_come_back()
 def test_prompts_without_rows_are_dropped() -> None:
     sparse = SparseUNet(small_unet("sd1"))
     texts = [TextContext(torch.randn(1, 7, 32)) for _ in range(3)]
-    plans = [sparse.plan(masks((32, 32))[name]) for name in ("one row", "full")]
-    shapes = [level.shape for level in plans[0].levels]
-    prompts = PromptMap.uniform(texts[0], shapes, torch.device("cpu")).painted(texts[1], plans[0])
-    assert prompts.texts == (texts[0], texts[1])
-    assert prompts.painted(texts[2], plans[1]).texts == (texts[2],)
+    dab, full = masks((32, 32))["one row"], masks((32, 32))["full"]
+    plan = sparse.plan(dab)
+    prompts = PromptMap.uniform(texts[0], [level.shape for level in plan.levels], torch.device("cpu"))
+    once = prompts.painted(texts[1], dab)
+    assert once.texts == (texts[0], texts[1])
+    assert once.painted(texts[2], full).texts == (texts[2],)
+    assert once.painted(texts[2], dab).texts == (texts[0], texts[2])
+    assert once.rows(plan).texts == (texts[0], texts[1]), "rows around the mask keep their prompt"
+    elsewhere = sparse.plan(dab.flip(0, 1))
+    assert once.rows(elsewhere).texts == (texts[0],)
 
 
 @pytest.mark.parametrize("mask_name", masks((32, 32)))
@@ -101,10 +105,11 @@ def test_plan_refuses_a_map_that_does_not_halve_evenly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "strength", "first"), [(20, 1.0, 0), (20, 0.5, 10), (20, 0.01, 19), (1, 0.3, 0), (3, 0.5, 1)]
+    ("steps", "strength", "order", "first"),
+    [(20, 1.0, 1, 0), (20, 0.5, 1, 10), (20, 0.01, 1, 19), (1, 0.3, 1, 0), (3, 0.5, 1, 1), (39, 0.5, 2, 18)],
 )
-def test_strength_decides_the_first_step(steps: int, strength: float, first: int) -> None:
-    assert start_step(steps, strength) == first
+def test_strength_decides_the_first_step(steps: int, strength: float, order: int, first: int) -> None:
+    assert start_step(steps, strength, order) == first
 
 
 def test_guidance_is_linear_in_its_scale() -> None:

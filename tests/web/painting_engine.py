@@ -44,8 +44,19 @@ class PaintingEngine:
         self.versions: dict[str, SimpleNamespace] = {}
         self._numbers = itertools.count(1)
 
-    def generate(self, prompt, *, negative_prompt="", size=(128, 96), steps=None, seed=0, guidance=None, sampler=None,
-                 on_progress=None, cancel=None):
+    def generate(
+        self,
+        prompt,
+        *,
+        negative_prompt="",
+        size=(128, 96),
+        steps=None,
+        seed=0,
+        guidance=None,
+        sampler=None,
+        on_progress=None,
+        cancel=None,
+    ):
         self.calls.append("generate")
         self._check(prompt, negative_prompt, seed, size=size, steps=steps, guidance=guidance)
         image = Image.new("RGB", size, colour_of(prompt, seed))
@@ -57,8 +68,24 @@ class PaintingEngine:
         self._check(prompt, negative_prompt, seed, size=image.size, steps=steps, guidance=guidance)
         return self._add(image.copy(), None, prompt, seed)
 
-    def edit(self, version_id, mask, prompt, *, negative_prompt=None, seed=0, variations=1, strength=1.0, guidance=None,
-             mode="auto", blend_mask=None, soft=False, prompt_scope="region", on_progress=None, cancel=None):
+    def edit(
+        self,
+        version_id,
+        mask,
+        prompt,
+        *,
+        negative_prompt=None,
+        seed=0,
+        variations=1,
+        strength=1.0,
+        guidance=None,
+        mode="auto",
+        blend_mask=None,
+        soft=False,
+        prompt_scope="region",
+        on_progress=None,
+        cancel=None,
+    ):
         self.calls.append("edit")
         base = self.version(version_id)
         self._check(prompt, negative_prompt or "", seed, guidance=guidance, strength=strength, variations=variations)
@@ -67,8 +94,11 @@ class PaintingEngine:
         for number in range(variations):
             new = Image.new("RGB", base.image.size, colour_of(prompt, seed + number))
             image = Image.composite(new, base.image, Image.fromarray(np.asarray(blend_mask)))
-            candidates.append(SimpleNamespace(image=image, seed=seed + number, prompt=prompt, report=PaintingReport(),
-                                              parent_id=version_id))
+            candidates.append(
+                SimpleNamespace(
+                    image=image, seed=seed + number, prompt=prompt, report=PaintingReport(), parent_id=version_id
+                )
+            )
         self._steps(candidates[0].image, on_progress, cancel)
         return candidates
 
@@ -114,9 +144,19 @@ class PaintingEngine:
             self.busy.release()
 
     def _add(self, image, parent_id, prompt, seed):
-        version = SimpleNamespace(id=f"v{next(self._numbers)}", parent_id=parent_id, image=image, prompt=prompt,
-                                  negative_prompt="", seed=seed, steps=self.defaults.steps, guidance=4.0,
-                                  sampler="ddim", model_name=self.model_name, report=PaintingReport())
+        version = SimpleNamespace(
+            id=f"v{next(self._numbers)}",
+            parent_id=parent_id,
+            image=image,
+            prompt=prompt,
+            negative_prompt="",
+            seed=seed,
+            steps=self.defaults.steps,
+            guidance=4.0,
+            sampler="ddim",
+            model_name=self.model_name,
+            report=PaintingReport(),
+        )
         self.versions[version.id] = version
         return version
 

@@ -33,7 +33,11 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with open(folder / "errors.txt", "w+") as errors:
         process = subprocess.Popen(
             [sys.executable, str(ROOT / "app.py"), *options],
-            cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True,
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
         )
         try:
             assert process.stdout is not None
