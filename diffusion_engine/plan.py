@@ -26,7 +26,7 @@ class PlanPolicy:
     tile: side of the square tiles that active rows are rounded up to, per level in the same way
     """
 
-    grow: tuple[int, ...] = (1, 1, 0)
+    grow: tuple[int, ...] = (1,)
     tile: tuple[int, ...] = (1,)
 
     def at(self, level: int) -> tuple[int, int]:

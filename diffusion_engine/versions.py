@@ -90,7 +90,7 @@ class VersionState:
     """What a version can be recorded again from: latents at every step, and which prompt each row was made with.
 
     condition: the text whose pooled embedding conditions the whole picture (SDXL); children inherit it
-    start, before: an edit of strength below 1 began at step `start`; at earlier steps the version is what it was made of
+    start, before: an edit of strength below 1 began at step `start`; at earlier steps the version is still `before`
     """
 
     trajectory: Trajectory

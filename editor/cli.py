@@ -6,6 +6,7 @@ sense, so that --help and a mistyped option answer at once.
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from editor.arguments import EDITOR_OPTIONS, ENGINE_OPTIONS, UsageError, parse_a
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. `argv` defaults to the process's own arguments."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # it warns of image parts that nobody here uses
     try:
         options, rest = parse_arguments(sys.argv[1:] if argv is None else argv)
         return _run_with_plain_errors(options, rest)

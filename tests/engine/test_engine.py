@@ -14,7 +14,17 @@ import pytest
 import torch
 from PIL import Image
 
-from diffusion_engine import Cancelled, CancelToken, EditableDiffusionEngine, Progress, StepPolicy, UserError, Version
+from diffusion_engine import (
+    Cancelled,
+    CancelToken,
+    EditableDiffusionEngine,
+    EngineError,
+    Progress,
+    StepCache,
+    StepPolicy,
+    UserError,
+    Version,
+)
 from diffusion_engine.recording import Recording
 from diffusion_engine.samplers import SAMPLERS
 from tests.engine.conftest import square

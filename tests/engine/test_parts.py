@@ -40,9 +40,8 @@ def test_regional_dense_pass_gives_each_row_its_own_prompt() -> None:
     latents = torch.randn(2, 4, 32, 32)
     mask = masks((32, 32))["two blobs"]
     plan = sparse.plan(mask)
-    prompts = PromptMap.uniform(texts[0], [level.shape for level in plan.levels], latents.device).painted(
-        texts[1], plan
-    )
+    prompts = PromptMap.uniform(texts[0], [level.shape for level in plan.levels], latents.device)
+    prompts = prompts.painted(texts[1], mask)
     seen: list[Any] = []
     attention: Any = sparse.unet.down_blocks[0].attentions[0].transformer_blocks[0].attn2  # pyright: ignore
     handle = attention.register_forward_hook(lambda _m, args, kwargs, out: seen.append(out), with_kwargs=True)
