@@ -23,7 +23,7 @@ from diffusion_engine.model import Model, load_model
 from diffusion_engine.pictures import checked_size, latent_mask, mask_array, padded
 from diffusion_engine.plan import PlanPolicy
 from diffusion_engine.progress import CancelToken, OnProgress
-from diffusion_engine.recording import Recording, RecordingStore
+from diffusion_engine.recording import Recording, RecordingStore, SlotDelta
 from diffusion_engine.requests import (
     EditRequest,
     Mode,
@@ -33,6 +33,7 @@ from diffusion_engine.requests import (
     checked_settings,
 )
 from diffusion_engine.samplers import SAMPLERS, make_scheduler
+from diffusion_engine.step_cache import RowsDelta
 from diffusion_engine.versions import Candidate, CandidateDeltas, Report, SamplingSettings, Version
 from diffusion_engine.workbench import Workbench
 
@@ -394,7 +395,8 @@ def _new_id() -> str:
 
 
 def _untouched(bench: Workbench, base: Version, seed: int) -> Candidate:
-    """The candidate of an edit with an empty mask: the base itself."""
+    """The candidate of an edit with an empty mask: the base itself, whose recording serves it as it is."""
     report = Report("sparse", 0.0, [0.0] * bench.model.unet.level_count, {"total": 0.0}, 0.0, bench.store.nbytes, 0, 0)
-    deltas = CandidateDeltas(None, [], 1, 0)
+    unchanged = [[SlotDelta(rows=RowsDelta())] for _ in range(base.state.trajectory.steps + 1)]
+    deltas = CandidateDeltas(bench.store.find(base.id), unchanged, 1, 0)
     return Candidate(base.image, seed, base.id, base.prompt, base.negative_prompt, report, base.state, deltas)

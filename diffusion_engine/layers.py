@@ -92,8 +92,11 @@ class RowPass:
         totals = self.cache.norms[name]
         center, sums = self.base(totals.center), self.base(totals.sums)
         if self.norm == "delta":
-            old = self.cache.rows[name].index_select(1, active).sum(1, dtype=torch.float64)  # [B, 2 * G]
-            sums = sums - self.base(old) + norm_sums(x, center)
+            recorded, new = self.cache.rows[name], norm_sums(x, center)  # [B, N, 2 * G], [S, 2 * G]
+            if active.numel() == recorded.shape[1]:
+                sums = new  # nothing recorded is left in the map
+            else:
+                sums = sums - self.base(recorded.index_select(1, active).sum(1, dtype=torch.float64)) + new
         if self.captured is not None:
             self.captured.norm_inputs[name], self.captured.sums[name] = x, sums
         return norm_affine(norm, *moments(center, sums, totals.count), x.dtype)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.conv_rows.taps import DenseConvolution, Taps
+from kernels.conv_rows.taps import Box, Taps
 from kernels.product_rows import product_rows
 from kernels.registry import register
 
@@ -14,6 +14,8 @@ from kernels.registry import register
 # as much as its product, a piece a tenth of that. Products want at least a few hundred rows.
 _PIECE_BYTES = 12 << 20
 _PIECE_ROWS = 256
+# A convolution packs its weight anew at each call; from here on that costs less than gathering nine neighbours.
+_BOX_ROWS = 512
 
 
 @register("conv_rows", "torch")
@@ -31,11 +33,11 @@ def conv_rows(
     segments, _, channels_in = active.shape
     channels_out, out_rows = weight.shape[0], taps.table.shape[0]
     source = _source(active, base, taps, branch_of, affine, silu)  # [S, M + H + 1, Cin]
-    if taps.whole is not None:
-        return _add(_dense(source[:, :-1], weight, taps.whole), bias, residual)
+    stacked, total = source.view(-1, channels_in), segments * out_rows
+    if taps.box is not None and total >= _BOX_ROWS:
+        return _add(_convolved(stacked, taps, taps.box, segments, weight), bias, residual)
     matrix = weight.permute(0, 2, 3, 1).reshape(channels_out, 9 * channels_in)
-    table, total = taps.flat_table(segments), segments * out_rows
-    stacked, out = source.view(-1, channels_in), active.new_empty(total, channels_out)
+    table, out = taps.stacked(taps.table, segments), active.new_empty(total, channels_out)
     piece = max(1, min(total, max(_PIECE_ROWS, _PIECE_BYTES // (9 * channels_in * active.element_size()))))
     columns = active.new_empty(piece * 9, channels_in)
     for start in range(0, total, piece):
@@ -46,15 +48,11 @@ def conv_rows(
     return _add(out.view(segments, out_rows, channels_out), bias, residual)
 
 
-def _dense(source: Tensor, weight: Tensor, whole: DenseConvolution) -> Tensor:
-    """An ordinary convolution of the whole source map [S, N, Cin] -> [S, Nout, Cout]."""
-    segments, _, channels = source.shape
-    maps = source.reshape(segments, *whole.source_shape, channels).permute(0, 3, 1, 2)
-    if whole.upsample > 1:
-        maps = F.interpolate(maps, scale_factor=whole.upsample, mode="nearest")
-    if whole.pad_before == 0:
-        maps = F.pad(maps, (0, 1, 0, 1))
-    out = F.conv2d(maps, weight, None, whole.stride, whole.pad_before)
+def _convolved(stacked: Tensor, taps: Taps, box: Box, segments: int, weight: Tensor) -> Tensor:
+    """An ordinary convolution over the window of a filled rectangle: [S, Mout, Cout]."""
+    window = stacked.index_select(0, taps.stacked(box.window, segments))  # [S * h * w, Cin]
+    maps = window.view(segments, *box.shape, -1).permute(0, 3, 1, 2)  # channels-last
+    out = F.conv2d(maps, weight, None, box.stride)
     return out.permute(0, 2, 3, 1).reshape(segments, -1, weight.shape[0])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -9,13 +10,15 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class DenseConvolution:
-    """The same convolution where every row is active at both levels: an ordinary one over the whole map."""
+class Box:
+    """The output rows are a filled rectangle, so an ordinary convolution over a window of the source makes them.
 
-    source_shape: tuple[int, int]
+    window: int64 [h * w], positions as in `Taps.table`, row-major; shape: (h, w) of the window
+    """
+
+    window: Tensor
+    shape: tuple[int, int]
     stride: int
-    upsample: int
-    pad_before: int
 
 
 @dataclass(frozen=True)
@@ -26,25 +29,26 @@ class Taps:
            row-major (ky, kx)
     halo:  int64 [H], source rows that are read but not recomputed
     active_rows: M, the number of active rows at the source level
-    whole: set where all rows of both levels are active
+    box: set where the output rows are a filled rectangle
     """
 
     table: Tensor
     halo: Tensor
     active_rows: int
-    whole: DenseConvolution | None = None
-    _flat: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
+    box: Box | None = None
+    _stacked: dict[tuple[int, int], Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def rows_per_segment(self) -> int:
         return self.active_rows + self.halo.numel() + 1
 
-    def flat_table(self, segments: int) -> Tensor:
-        """int64 [segments * Mout * 9]: the table repeated with each segment's offset into one stacked source."""
-        if segments not in self._flat:
-            offset = torch.arange(segments, device=self.table.device) * self.rows_per_segment
-            self._flat[segments] = (self.table.flatten()[None] + offset[:, None]).flatten()
-        return self._flat[segments]
+    def stacked(self, table: Tensor, segments: int) -> Tensor:
+        """int64 [segments * size]: a table repeated with each segment's offset into one stacked source."""
+        key = id(table), segments
+        if key not in self._stacked:
+            offset = torch.arange(segments, device=table.device) * self.rows_per_segment
+            self._stacked[key] = (table.flatten()[None] + offset[:, None]).flatten()
+        return self._stacked[key]
 
 
 def build_taps(
@@ -66,11 +70,18 @@ def build_taps(
     """
     device = out_rows.device
     height, width = source_shape
+    row, column = out_rows // out_shape[1], out_rows % out_shape[1]
+
+    def source_of(y: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Source rows of places in the (enlarged) source, and whether each place is inside it."""
+        inside = (y >= 0) & (y < height * upsample) & (x >= 0) & (x < width * upsample)
+        y, x = y.clamp(0, height * upsample - 1) // upsample, x.clamp(0, width * upsample - 1) // upsample
+        return y * width + x, inside
+
     offsets = torch.arange(3, device=device) - pad_before
-    y = (out_rows // out_shape[1])[:, None, None] * stride + offsets[None, :, None]  # [Mout, 3, 1]
-    x = (out_rows % out_shape[1])[:, None, None] * stride + offsets[None, None, :]  # [Mout, 1, 3]
-    inside = (y >= 0) & (y < height * upsample) & (x >= 0) & (x < width * upsample)  # [Mout, 3, 3]
-    source = (y.clamp(0, height * upsample - 1) // upsample) * width + x.clamp(0, width * upsample - 1) // upsample
+    y = row[:, None, None] * stride + offsets[None, :, None]  # [Mout, 3, 1]
+    x = column[:, None, None] * stride + offsets[None, None, :]  # [Mout, 1, 3]
+    source, inside = source_of(y, x)  # [Mout, 3, 3]
 
     place = torch.full((height * width,), -1, dtype=torch.long, device=device)
     place[source_rows] = torch.arange(source_rows.numel(), device=device)
@@ -81,6 +92,27 @@ def build_taps(
 
     zero_row = source_rows.numel() + halo.numel()
     table = torch.where(inside, place[source], zero_row).flatten(1)
-    everything = source_rows.numel() == height * width and out_rows.numel() == out_shape[0] * out_shape[1]
-    whole = DenseConvolution(source_shape, stride, upsample, pad_before) if everything else None
-    return Taps(table, halo, source_rows.numel(), whole)
+    return Taps(table, halo, source_rows.numel(), _box(row, column, stride, pad_before, source_of, place, zero_row))
+
+
+def _box(
+    row: Tensor,
+    column: Tensor,
+    stride: int,
+    pad_before: int,
+    source_of: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+    place: Tensor,
+    zero_row: int,
+) -> Box | None:
+    """The window of output places that fill their bounding rectangle; None where they do not."""
+    if row.numel() == 0:
+        return None
+    top, left = int(row.min()), int(column.min())
+    height, width = int(row.max()) - top + 1, int(column.max()) - left + 1
+    if height * width != row.numel():
+        return None
+    shape = (height - 1) * stride + 3, (width - 1) * stride + 3
+    y = torch.arange(shape[0], device=row.device)[:, None] + top * stride - pad_before
+    x = torch.arange(shape[1], device=row.device)[None] + left * stride - pad_before
+    source, inside = source_of(y, x)  # [h, w]
+    return Box(torch.where(inside, place[source], zero_row).flatten(), shape, stride)

@@ -101,8 +101,11 @@ def test_an_empty_mask_computes_nothing(starter: EditableDiffusionEngine, base: 
 
     [candidate] = starter.edit(base.id, mask, "a cat", on_progress=refuse)
     assert digest(candidate.image) == digest(base.image)
+    passes = starter.dense_passes
     child = starter.commit(candidate)
     assert digest(child.image) == digest(base.image)
+    assert starter.edit(child.id, MASK, "a cat", mode="sparse")[0].report.sparse_steps == 4
+    assert starter.dense_passes == passes, "the base's recording serves it"
 
 
 @pytest.mark.parametrize("size", [(64, 64), (65, 71), (200, 77), (129, 300)], ids=str)
