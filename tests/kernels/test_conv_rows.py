@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels import available_backends, conv_rows, use_backend
+from kernels.conv_rows import reference
 from kernels.conv_rows.taps import build_taps
 from tests.engine.small_models import relative_rms
 from tests.kernels.row_maps import DEVICE, active_mask, composite, randn, rows_of, same_bits
@@ -130,10 +131,14 @@ def plain(case: Case, given: Inputs) -> Tensor:
     return out if given.residual is None else out + given.residual.double()
 
 
+@pytest.mark.parametrize("boxes", [True, False], ids=["boxes convolved", "boxes gathered"])
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("backend", available_backends("conv_rows"))
-def test_equals_convolution_of_the_whole_map(backend: str, name: str) -> None:
+def test_equals_convolution_of_the_whole_map(
+    backend: str, name: str, boxes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Recorded rows that no tap needs are NaN, and so is all new memory: neither may show."""
+    monkeypatch.setattr(reference, "_BOX_ROWS", 0 if boxes else 1 << 30)
     case = CASES[name]
     given = make_inputs(case)
     expected = plain(case, given)
@@ -182,3 +187,19 @@ def test_halo_lists_only_rows_that_are_read(kind: str) -> None:
     taps = build_taps(rows_of(out), out_shape, rows_of(source), shape, stride=stride, upsample=upsample)
     assert taps.halo.numel() == expected
     assert taps.halo.unique().numel() == taps.halo.numel() and not source.flatten()[taps.halo].any()
+
+
+BOXES = {
+    "a rectangle": ([(3, 7), (4, 7), (3, 8), (4, 8)], (4, 4)),
+    "one row": ([(0, 0)], (3, 3)),
+    "an L is none": ([(3, 7), (4, 7), (4, 8)], None),
+    "a line across": ([(11, x) for x in range(12)], (3, 14)),
+}
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_filled_rectangles_are_found(name: str) -> None:
+    places, window = BOXES[name]
+    rows = torch.tensor(sorted(y * 12 + x for y, x in places), device=DEVICE)
+    taps = build_taps(rows, (12, 12), rows, (12, 12))
+    assert (taps.box and taps.box.shape) == window
