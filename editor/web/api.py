@@ -73,7 +73,8 @@ def add_api(sessions: Sessions) -> None:
             (commit, [picture_id]),
         ]:
             name = function.__name__
-            gr.Button().click(function, [key, *inputs], [key, result], api_name=name, concurrency_limit=None)
+            button: Any = gr.Button()  # Gradio adds event methods to its classes when it is imported
+            button.click(function, [key, *inputs], [key, result], api_name=name, concurrency_limit=None)
 
 
 def follow(session: EditSession, job: Generator[Progress]) -> Generator[Answer]:
