@@ -208,6 +208,11 @@ class Edit:
     def _unrecorded(self) -> list[SlotDelta]:
         return [SlotDelta() for _ in range(self._count)]
 
+    def _kept_bytes(self) -> int:
+        """What the candidates hold until they are committed or dropped; rows are shared between pictures."""
+        whole = sum(delta.nbytes for slot in self._slots for delta in slot if delta.rows is None)
+        return whole + sum(slot[0].nbytes for slot in self._slots if slot[0].rows is not None)
+
     def _observe(self, kind: str, since: float) -> None:
         bench = self._bench
         macs = (
@@ -247,7 +252,7 @@ class Edit:
             active_fraction_per_level=levels,
             seconds=seconds,
             dense_seconds_estimate=seconds["total"] if mode == "dense" else dense + others,
-            cache_bytes=bench.store.nbytes,
+            cache_bytes=bench.store.nbytes + self._kept_bytes(),
             dense_steps=self._dense_steps,
             sparse_steps=self._sparse_steps,
         )

@@ -21,7 +21,7 @@ class Report:
     active_fraction: share of a dense pass's multiply-adds that the plan asks for; per level it is the share of rows
     seconds: stage -> seconds, and "total"
     dense_seconds_estimate: of the same request by dense passes, from calls measured so far
-    cache_bytes: held by the engine for all recordings when the request ended
+    cache_bytes: held for all recordings when the request ended, and by the request's candidates
     """
 
     mode: Literal["sparse", "dense", "mixed"]
