@@ -284,8 +284,9 @@ class EditSession:
 
     @contextmanager
     def _exclusive(self) -> Generator[None]:
-        if not self._running.acquire(blocking=False):
-            raise UserError("This picture is being painted: wait for it, or stop it first.")
+        while not self._running.acquire(timeout=0.02):  # two quick clicks follow one another
+            if self._token is not None:  # a job can take long
+                raise UserError("This picture is being painted: wait for it, or stop it first.")
         try:
             yield
         finally:

@@ -87,6 +87,7 @@ def test_generate_paint_stop_and_paint_again(editor: Editor) -> None:
     editor.paint("a red balloon")
     expect(editor.page.locator("#candidates button")).to_have_count(2)
     editor.page.locator("#candidates button").nth(1).click()
+    expect(editor.page.locator("#candidates button").nth(1)).to_have_attribute("aria-pressed", "true")
     editor.page.locator("#keep").click()
     expect(editor.page.locator("#history button")).to_have_count(3)
     changed = differing(base, editor.picture())
