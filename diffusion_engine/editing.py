@@ -12,7 +12,7 @@ from torch import Tensor
 from diffusion_engine.cost_model import plan_macs
 from diffusion_engine.pictures import composite, latent_mask, tensor_pixels
 from diffusion_engine.plan import Plan
-from diffusion_engine.preview import clean_estimate
+from diffusion_engine.preview import BlendedPreview, clean_estimate
 from diffusion_engine.progress import CancelToken, OnProgress, Progress
 from diffusion_engine.recording import Recording, SlotDelta
 from diffusion_engine.regional import PromptMap
@@ -53,6 +53,11 @@ class Edit:
         # through cross-attention, row by row.
         self._added = model.added_condition(base.state.condition, settings.size, self._segments)
         self._watch.lap("text")
+        self._preview = (
+            BlendedPreview(bench.preview_map, model.latent_scale, base.state.pixels, edit.blend)
+            if on_progress is not None and edit.blend.any()
+            else None
+        )
         self._soft = latent_mask(edit.mask, settings.padded, model.latent_scale, model.device)  # [h, w] in 0..1
         shown = latent_mask(edit.blend, settings.padded, 1, model.device) > 0
         self._plan, self._decode_plan = bench.plans(self._soft > 0, shown)
@@ -192,13 +197,9 @@ class Edit:
             self._slots.append([SlotDelta.of_rows(captured, self._decode_plan)] * self._count)
             macs = self._count * plan_macs(bench.decoder_costs, self._decode_plan)
             bench.decode_timer.observe("sparse", time.perf_counter() - call, macs)
-        elif recording is None or self._edit.mode == "dense" or not bench.has_room(recording, -1, self._count):
+        else:  # recording it as well would take half as long again, and can wait until the candidate is chosen
             planes = torch.cat([decoder.dense(one[None]) for one in unscaled])
             self._slots.append(self._unrecorded())
-        else:
-            decoded = [decoder.record(one[None], dtype=bench.cache_dtype) for one in unscaled]
-            planes = torch.cat([picture for picture, _ in decoded])
-            self._slots.append([SlotDelta(whole=cache) for _, cache in decoded])
         return tensor_pixels(planes, self._base.settings.size)
 
     def _unchanged(self) -> list[SlotDelta]:
@@ -227,10 +228,7 @@ class Edit:
             return
         preview, left = None, None
         if estimate is not None:
-            scale = self._bench.model.latent_scale
-            if self._edit.blend.any():
-                pixels = self._base.state.pixels
-                preview = self._bench.preview_map.picture(estimate, scale, pixels, self._edit.blend)
+            preview = None if self._preview is None else self._preview.picture(estimate)
             done = len(self._slots) - self._first_step
             left = (time.perf_counter() - self._begun) / max(done, 1) * (steps - step)
         self._on_progress(Progress(stage, step, steps, preview, left))

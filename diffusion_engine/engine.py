@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
-from collections.abc import Generator
+import weakref
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ import torch
 from PIL import Image
 
 from diffusion_engine.background import BackgroundRecorder
-from diffusion_engine.compute_gate import ComputeGate
+from diffusion_engine.compute_thread import ComputeThread, Result
 from diffusion_engine.editing import Edit, plan_summary
 from diffusion_engine.errors import EngineError, UserError
 from diffusion_engine.generating import drift, generate, open_picture
@@ -65,12 +66,12 @@ class EditableDiffusionEngine:
     Cancelled that it was cancelled. In each case all versions and caches are as they were.
     """
 
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-        self._gate = ComputeGate()
+    def __init__(self, bench: Workbench, compute: ComputeThread) -> None:
+        self._bench, self._compute = bench, compute
         self._lock = threading.RLock()
         self._versions: dict[str, Version] = {}
-        self._background = BackgroundRecorder(bench, self._gate)
+        self._background = BackgroundRecorder(bench, compute)
+        weakref.finalize(self, compute.close)
         model = bench.model
         is_starter = model.name == "starter"
         side = 512 if is_starter else model.pipeline.unet.config["sample_size"] * model.latent_scale
@@ -98,16 +99,22 @@ class EditableDiffusionEngine:
             raise UserError(f"There is no cache dtype {cache_dtype!r}; choose one of {', '.join(names)}.")
         if cache_budget_bytes is not None and cache_budget_bytes < 0:
             raise UserError("The cache budget must be 0 or more bytes.")
-        loaded = load_model(model, device=device, dtype=dtype, offline=offline)
-        return cls.of_model(loaded, cache_budget_bytes, names[cache_dtype])
+        compute = ComputeThread()
+        loaded = compute.run(lambda: load_model(model, device=device, dtype=dtype, offline=offline))
+        return cls.of_model(loaded, cache_budget_bytes, names[cache_dtype], compute)
 
     @classmethod
     def of_model(
-        cls, model: Model, cache_budget_bytes: int | None = None, cache_dtype: torch.dtype | None = None
+        cls,
+        model: Model,
+        cache_budget_bytes: int | None = None,
+        cache_dtype: torch.dtype | None = None,
+        compute: ComputeThread | None = None,
     ) -> EditableDiffusionEngine:
-        """An engine over a model that is loaded already."""
+        """An engine over a model that is loaded already; compute: the thread that it was loaded on, if on one."""
         budget = _default_budget(model.device) if cache_budget_bytes is None else cache_budget_bytes
-        return cls(Workbench(model, RecordingStore(budget), cache_dtype))
+        compute = compute or ComputeThread()
+        return cls(compute.run(lambda: Workbench(model, RecordingStore(budget), cache_dtype)), compute)
 
     @property
     def plan_policy(self) -> PlanPolicy:
@@ -133,8 +140,7 @@ class EditableDiffusionEngine:
         0 for a version that was recorded densely; each edit by rows adds what rows outside its plan did not notice.
         """
         version = self.version(version_id)
-        with self._gate.foreground():
-            return drift(self._bench, version)
+        return self._computed(lambda: drift(self._bench, version))
 
     @property
     def model_name(self) -> str:
@@ -170,17 +176,10 @@ class EditableDiffusionEngine:
         """A new picture of size (width, height), recorded as it is sampled."""
         settings = self._settings(size or self.defaults.size, steps, sampler, guidance)
         check_description(prompt, negative_prompt, seed)
-        with self._gate.foreground(), _engine_errors():
-            version = generate(
-                self._bench,
-                _new_id(),
-                prompt,
-                negative_prompt,
-                settings,
-                seed,
-                on_progress,
-                cancel or CancelToken(),
-            )
+        token = cancel or CancelToken()
+        version = self._computed(
+            lambda: generate(self._bench, _new_id(), prompt, negative_prompt, settings, seed, on_progress, token), token
+        )
         return self._keep(version)
 
     def open(
@@ -200,10 +199,10 @@ class EditableDiffusionEngine:
         """
         settings = self._settings(image.size, steps, sampler, guidance)
         check_description(prompt, negative_prompt, seed)
-        with self._gate.foreground(), _engine_errors():
-            version = open_picture(
-                self._bench, _new_id(), image.convert("RGB"), prompt, negative_prompt, settings, seed
-            )
+        rgb = image.convert("RGB")
+        version = self._computed(
+            lambda: open_picture(self._bench, _new_id(), rgb, prompt, negative_prompt, settings, seed)
+        )
         self._keep(version)
         self._record_missing(version)
         return version
@@ -253,10 +252,13 @@ class EditableDiffusionEngine:
         ).resolve(base)
         if not edit.mask.any():
             return [_untouched(self._bench, base, seed) for seed in edit.seeds]
-        with self._gate.foreground(), _engine_errors():
+        token = cancel or CancelToken()
+
+        def work() -> list[Candidate]:
             recording = self._bench.store.find(base.id) or self._new_recording(base)
-            candidates = Edit(self._bench, base, recording, edit, on_progress, cancel or CancelToken()).run()
-        return candidates
+            return Edit(self._bench, base, recording, edit, on_progress, token).run()
+
+        return self._computed(work, token)
 
     def commit(self, candidate: Candidate) -> Version:
         """Makes a candidate a version. The rows its edit computed become its cache: no dense pass is needed."""
@@ -273,13 +275,16 @@ class EditableDiffusionEngine:
             report=candidate.report,
             state=candidate.state,
         )
-        with self._gate.foreground():
+
+        def keep_rows() -> None:
             recording = candidate.deltas.recording
             if recording is not None and self._bench.store.find(parent.id) is recording:
                 own = candidate.deltas.own(parent.settings.branches)
                 recording.commit(version.id, parent.id, own, parent.settings.branches)
                 if recording.nbytes > self._bench.store.budget:
                     self._bench.store.drop(recording)
+
+        self._computed(keep_rows)
         self._keep(version)
         self._record_missing(version)
         return version
@@ -294,18 +299,22 @@ class EditableDiffusionEngine:
     def forget(self, version_id: str) -> None:
         """Drops a version, all versions made from it, and their caches."""
         self.version(version_id)
-        with self._gate.foreground(), self._lock:
-            doomed = [version_id]
-            for version in self._versions.values():  # parents come before children
-                if version.parent_id in doomed:
-                    doomed.append(version.id)
-            for one in doomed:
-                recording = self._bench.store.find(one)
-                if recording is not None and recording.root in doomed:
-                    self._bench.store.drop(recording)
-                elif recording is not None:
-                    recording.drop_subtree(one)
-                del self._versions[one]
+
+        def drop() -> None:
+            with self._lock:
+                doomed = [version_id]
+                for version in self._versions.values():  # parents come before children
+                    if version.parent_id in doomed:
+                        doomed.append(version.id)
+                for one in doomed:
+                    recording = self._bench.store.find(one)
+                    if recording is not None and recording.root in doomed:
+                        self._bench.store.drop(recording)
+                    elif recording is not None:
+                        recording.drop_subtree(one)
+                    self._versions.pop(one, None)
+
+        self._computed(drop)
 
     def wait_until_recorded(self, version_id: str, timeout: float | None = None) -> bool:
         """Waits for the background recording of a version; False if it is not complete (in time, or in the budget)."""
@@ -316,9 +325,13 @@ class EditableDiffusionEngine:
         """What an edit with this mask is expected to cost, from the planned rows and from calls measured so far."""
         base, bench = self.version(version_id), self._bench
         array = mask_array(mask, base.settings.size, "mask")
-        soft = latent_mask(array, base.settings.padded, bench.model.latent_scale, bench.model.device)
-        shown = latent_mask(array, base.settings.padded, 1, bench.model.device) > 0
-        fraction, sparse, dense = plan_summary(bench, base, *bench.plans(soft > 0, shown))
+
+        def summary() -> tuple[float, float, float]:
+            soft = latent_mask(array, base.settings.padded, bench.model.latent_scale, bench.model.device)
+            shown = latent_mask(array, base.settings.padded, 1, bench.model.device) > 0
+            return plan_summary(bench, base, *bench.plans(soft > 0, shown))
+
+        fraction, sparse, dense = self._computed(summary)
         return Prediction(fraction, min(sparse, dense), dense, "sparse" if sparse < dense else "dense")
 
     def unknown_words(self, prompt: str) -> list[str]:
@@ -330,8 +343,23 @@ class EditableDiffusionEngine:
         return self._bench.model.truncated_words(prompt)
 
     def close(self) -> None:
-        """Stops the background recording; the engine can still be asked for versions."""
+        """Stops computing; the engine can still be asked for versions."""
+        self._compute.close()
         self._background.close()
+
+    def _computed(self, work: Callable[[], Result], cancel: CancelToken | None = None) -> Result:
+        """What `work` returns, on the thread that computes. An interrupted caller cancels what it waits for."""
+
+        def guarded() -> Result:
+            with _engine_errors():
+                return work()
+
+        try:
+            return self._compute.run(guarded)
+        except KeyboardInterrupt:
+            if cancel is not None:
+                cancel.cancel()
+            raise
 
     def _settings(
         self, size: tuple[int, int], steps: int | None, sampler: str | None, guidance: float | None
@@ -358,10 +386,12 @@ class EditableDiffusionEngine:
         return recording
 
     def _record_missing(self, version: Version) -> None:
-        with self._gate.foreground():
+        def look() -> tuple[Recording, bool]:
             recording = self._bench.store.find(version.id) or self._new_recording(version)
             recording.checkout(version.id)
-            complete = all(slot is not None for slot in recording.slots)
+            return recording, all(slot is not None for slot in recording.slots)
+
+        recording, complete = self._computed(look)
         if not complete:
             self._background.record(version, recording)
 

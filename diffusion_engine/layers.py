@@ -10,7 +10,7 @@ from diffusers.models.attention_processor import Attention
 from torch import Tensor, nn
 
 from diffusion_engine.plan import Level
-from diffusion_engine.step_cache import RowsDelta, StepCache, moments
+from diffusion_engine.step_cache import RowsDelta, StepCache
 from diffusion_engine.text_context import RowPrompts
 from kernels import Taps, attend_rows, conv_rows, norm_sums, product_rows
 
@@ -48,13 +48,19 @@ def pointwise(x: Tensor, layer: Any) -> Tensor:
     return layer(x)
 
 
-def norm_affine(norm: nn.GroupNorm, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """GroupNorm with known statistics [S, G] as scale and shift per channel, [S, C] each."""
-    per_group = norm.num_channels // norm.num_groups
-    scale = torch.rsqrt(variance + norm.eps)
-    spread = torch.stack([scale, mean * scale])[..., None].expand(-1, -1, -1, per_group).flatten(2)  # [2, S, C]
-    scale, shift = spread[0] * norm.weight, norm.bias - spread[1] * norm.weight
-    return scale.to(dtype), shift.to(dtype)
+def norm_affine(
+    norm: nn.GroupNorm, center: Tensor, sums: Tensor, count: int, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """GroupNorm with known statistics as scale and shift per channel, [S, C] each.
+
+    center, sums, count: as in `NormTotals`, [S, G] and fp64 [S, 2 * G]; rounding can make a variance negative, which is
+    taken as zero
+    """
+    first, second = (sums / count).view(*center.shape[:-1], 2, -1, 1).unbind(-3)  # fp64 [S, G, 1]
+    inverse = torch.addcmul(second, first, first, value=-1).clamp_(min=0).add_(norm.eps).rsqrt_()
+    scale = norm.weight.view(norm.num_groups, -1) * inverse  # [S, G, C / G]
+    shift = norm.bias.view(norm.num_groups, -1) - (center[..., None] + first) * scale
+    return scale.flatten(1).to(dtype), shift.flatten(1).to(dtype)
 
 
 @dataclass
@@ -80,6 +86,8 @@ class RowPass:
 
     def base(self, tensor: Tensor) -> Tensor:
         """[B, ...] per branch -> [S, ...] per segment."""
+        if tensor.shape[0] == 1:
+            return tensor.expand(len(self.branch_of), *tensor.shape[1:])
         if self.branch_of == tuple(range(tensor.shape[0])):
             return tensor
         return tensor[list(self.branch_of)]
@@ -92,14 +100,14 @@ class RowPass:
         totals = self.cache.norms[name]
         center, sums = self.base(totals.center), self.base(totals.sums)
         if self.norm == "delta":
-            recorded, new = self.cache.rows[name], norm_sums(x, center)  # [B, N, 2 * G], [S, 2 * G]
+            recorded, new = self.cache.sums_per_row(name), norm_sums(x, center)  # [B, N, 2 * G], [S, 2 * G]
             if active.numel() == recorded.shape[1]:
                 sums = new  # nothing recorded is left in the map
             else:
                 sums = sums - self.base(recorded.index_select(1, active).sum(1, dtype=torch.float64)) + new
         if self.captured is not None:
             self.captured.norm_inputs[name], self.captured.sums[name] = x, sums
-        return norm_affine(norm, *moments(center, sums, totals.count), x.dtype)
+        return norm_affine(norm, center, sums, totals.count, x.dtype)
 
     def conv(
         self,

@@ -25,7 +25,7 @@ from diffusion_engine.text_context import TextContext
 
 STARTER = Path(__file__).resolve().parent.parent / "assets" / "starter-model"
 # Its passes are short, so a wider ring costs it little; it brings up to 3 dB.
-STARTER_POLICY = PlanPolicy(grow=(2, 2, 0))
+STARTER_POLICY = PlanPolicy(grow=(2, 1, 0))
 Pipeline = StableDiffusionPipeline | StableDiffusionXLPipeline
 
 

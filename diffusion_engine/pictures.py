@@ -78,7 +78,7 @@ def latent_mask(mask: Pixels, padded_size: tuple[int, int], scale: int, device: 
     """uint8 [H, W] -> fp32 [h, w] in 0..1 by maximum over each latent cell, so that a single pixel survives."""
     values = torch.from_numpy(mask).to(device).float().div_(255)[None, None]
     values = F.pad(values, (0, padded_size[0] - mask.shape[1], 0, padded_size[1] - mask.shape[0]))
-    return F.max_pool2d(values, scale)[0, 0]
+    return F.max_pool2d(values, scale)[0, 0] if scale > 1 else values[0, 0]
 
 
 def composite(parent: Pixels, new: Pixels, blend: Pixels) -> Pixels:

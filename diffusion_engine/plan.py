@@ -91,13 +91,21 @@ class Plan:
 
 
 def pool(mask: Tensor) -> Tensor:
-    """bool [H, W] -> bool [H / 2, W / 2]: true where any of the four is. A 1-row mask survives."""
-    return F.max_pool2d(mask[None].float(), 2, ceil_mode=True)[0].bool()
+    """bool [H, W] -> bool [H / 2, W / 2]: true where any of the four is. A 1-row mask survives. H and W are even."""
+    rows = mask[0::2] | mask[1::2]
+    return rows[:, 0::2] | rows[:, 1::2]
 
 
 def grow(mask: Tensor, rows: int) -> Tensor:
     """bool [H, W]: true within `rows` (Chebyshev distance) of a true row."""
-    return F.max_pool2d(mask[None].float(), 2 * rows + 1, 1, rows)[0].bool() if rows else mask
+    for axis in (0, 1):
+        for _ in range(min(rows, mask.shape[axis] - 1)):
+            rest = mask.shape[axis] - 1
+            wider = mask.clone()
+            wider.narrow(axis, 1, rest).logical_or_(mask.narrow(axis, 0, rest))
+            wider.narrow(axis, 0, rest).logical_or_(mask.narrow(axis, 1, rest))
+            mask = wider
+    return mask
 
 
 def round_to_tiles(mask: Tensor, side: int) -> Tensor:

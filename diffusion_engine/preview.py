@@ -34,23 +34,28 @@ class PreviewMap:
         rows = torch.einsum("bchw,cd->bdhw", latents.float().cpu(), self.weights[:-1])
         return rows + self.weights[-1][None, :, None, None]
 
-    def picture(self, latents: Tensor, scale: int, parent: Pixels, blend: Pixels) -> Image.Image:
-        """The parent with the estimate of the clean latents [1, C, h, w] shown through a blend mask that shows some.
 
-        scale: pixels per latent row
-        """
+class BlendedPreview:
+    """Previews of one edit: the parent's pixels with the estimate shown through a blend mask that shows some."""
+
+    def __init__(self, colours: PreviewMap, scale: int, parent: Pixels, blend: Pixels) -> None:
+        """scale: pixels per latent row; parent: uint8 [H, W, 3]; blend: uint8 [H, W]"""
+        self._map, self._scale, self._parent = colours, scale, parent
         top, bottom, left, right = _bounds(blend)
-        rows = slice(top // scale, -(-bottom // scale))
-        columns = slice(left // scale, -(-right // scale))
-        colours = self.colours(latents[:, :, rows, columns]).nan_to_num()
-        large = F.interpolate(colours, scale_factor=scale, mode="bilinear")[0]
-        pixels = large.add(1).mul_(127.5).clamp_(0, 255).permute(1, 2, 0).numpy()
-        y, x = top - rows.start * scale, left - columns.start * scale
-        pixels = pixels[y : y + bottom - top, x : x + right - left]
-        shown = parent.copy()
-        alpha = blend[top:bottom, left:right, None].astype(np.float32) / 255
-        window = shown[top:bottom, left:right]
-        window[:] = (window * (1 - alpha) + pixels * alpha).astype(np.uint8)
+        self._rows, self._columns = slice(top // scale, -(-bottom // scale)), slice(left // scale, -(-right // scale))
+        self._window = slice(top, bottom), slice(left, right)
+        y, x = top - self._rows.start * scale, left - self._columns.start * scale
+        self._inside = slice(y, y + bottom - top), slice(x, x + right - left)
+        self._alpha = torch.from_numpy(blend[self._window]).float().div_(255)[..., None]
+        self._old = torch.from_numpy(parent[self._window]).float()
+
+    def picture(self, latents: Tensor) -> Image.Image:
+        """From an estimate of the clean latents, [1, C, h, w]."""
+        colours = self._map.colours(latents[:, :, self._rows, self._columns]).nan_to_num()
+        large = F.interpolate(colours, scale_factor=self._scale, mode="bilinear")[0].permute(1, 2, 0)
+        new = large[self._inside].add(1).mul_(127.5).clamp_(0, 255)
+        shown = self._parent.copy()
+        shown[self._window] = torch.lerp(self._old, new, self._alpha).to(torch.uint8).numpy()
         return Image.fromarray(shown)
 
 

@@ -54,7 +54,7 @@ class Recorder:
             totals = self.cache.keep_norm(name, level, rows, norm.num_groups)
             if conv_name is not None:
                 self.cache.keep_rows(conv_name, level, rows, self._dtype)
-            scale, shift = norm_affine(norm, *totals.moments(), rows.dtype)
+            scale, shift = norm_affine(norm, totals.center, totals.sums, totals.count, rows.dtype)
             normed = torch.addcmul(shift.unsqueeze(1), rows, scale.unsqueeze(1))
             return from_rows(normed, map_shape(input)) if is_map else normed.transpose(1, 2)
 
@@ -113,3 +113,5 @@ def recording(dtype: torch.dtype | None, register: Callable[[Recorder], None]) -
         yield recorder.cache
     finally:
         recorder.close()
+    if dtype is not None:
+        recorder.cache.complete()  # the inputs would be kept beside what is stored of them

@@ -127,6 +127,7 @@ class Recording:
 
 def widen(cache: StepCache, branches: int) -> None:
     """Gives each guidance branch its own rows, where one recording served all (an empty prompt's branches agree)."""
+    cache.complete()
     copies = torch.zeros(branches, dtype=torch.long)
     for name, rows in cache.rows.items():
         cache.rows[name] = rows[copies.to(rows.device)]

@@ -40,8 +40,8 @@ class PromptMap:
         row does where any of its finer ones does. Prompts that are left without rows are dropped."""
         index: list[Tensor] = []
         for old in self.index:
+            mask = mask if not index else pool(mask)
             index.append(torch.where(mask.flatten(), len(self.texts), old))
-            mask = pool(mask)
         used = sorted({int(i) for level in index for i in level.unique()})
         renumber = torch.full((len(self.texts) + 1,), -1, dtype=torch.long, device=index[0].device)
         renumber[used] = torch.arange(len(used), device=renumber.device)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from kernels import norm_sums_per_row, swap_rows
+from kernels import norm_sums, norm_sums_per_row, swap_rows
 
 
 @dataclass
@@ -23,19 +23,9 @@ class NormTotals:
     sums: Tensor
     count: int
 
-    def moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and variance, fp32 [B, G] each; rounding can make a variance negative, which is taken as zero."""
-        return moments(self.center, self.sums, self.count)
-
     @property
     def nbytes(self) -> int:
         return self.center.nbytes + self.sums.nbytes
-
-
-def moments(center: Tensor, sums: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance from sums about `center`: [S, G], [S, 2 * G] -> fp32 [S, G] twice."""
-    first, second = (sums / count).chunk(2, -1)
-    return (center + first).float(), (second - first.square()).clamp_(min=0).float()
 
 
 @dataclass
@@ -45,11 +35,14 @@ class StepCache:
     rows:   name -> [B, N, C] (N rows of the level; group sums of a norm are kept per row under the norm's name)
     levels: name -> index of the level the rows belong to
     norms:  name -> totals of that norm
+    norm_inputs: norm name -> [B, N, C], from which its sums per row are derived when they are first wanted; so that a
+        dense step that somebody waits for does without
     """
 
     rows: dict[str, Tensor] = field(default_factory=dict)
     levels: dict[str, int] = field(default_factory=dict)
     norms: dict[str, NormTotals] = field(default_factory=dict)
+    norm_inputs: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def branches(self) -> int:
@@ -57,7 +50,18 @@ class StepCache:
 
     @property
     def nbytes(self) -> int:
-        return sum(t.nbytes for t in self.rows.values()) + sum(n.nbytes for n in self.norms.values())
+        return _nbytes(self.rows, self.norm_inputs) + sum(n.nbytes for n in self.norms.values())
+
+    def sums_per_row(self, name: str) -> Tensor:
+        """Group sums of each row that a norm gets, fp32 [B, N, 2 * G] about its center."""
+        if name in self.norm_inputs:
+            self.rows[name] = norm_sums_per_row(self.norm_inputs.pop(name), self.norms[name].center)
+        return self.rows[name]
+
+    def complete(self) -> None:
+        """Derives all sums per row."""
+        for name in list(self.norm_inputs):
+            self.sums_per_row(name)
 
     def split(self, branches: int, pictures: int) -> list[StepCache]:
         """One cache per picture of a batch ordered by branch, then by picture."""
@@ -66,9 +70,10 @@ class StepCache:
         parts: list[StepCache] = []
         for index in range(pictures):
             picked = [branch * pictures + index for branch in range(branches)]
-            rows = {name: rows[picked] for name, rows in self.rows.items()}
+            copies: dict[int, Tensor] = {}
             norms = {n: NormTotals(t.center[picked], t.sums[picked], t.count) for n, t in self.norms.items()}
-            parts.append(StepCache(rows, self.levels, norms))
+            rows, inputs = _picked(self.rows, picked, copies), _picked(self.norm_inputs, picked, copies)
+            parts.append(StepCache(rows, self.levels, norms, inputs))
         return parts
 
     def keep_rows(self, name: str, level: int, rows: Tensor, dtype: torch.dtype | None) -> None:
@@ -79,10 +84,8 @@ class StepCache:
         """Records the statistics of a norm whose input map is `rows` [B, N, C], and returns them."""
         batch, count, channels = rows.shape
         center = rows.float().mean(1).view(batch, groups, -1).mean(2)  # [B, G]
-        per_row = norm_sums_per_row(rows, center)
-        self.rows[name], self.levels[name] = per_row, level  # always fp32: small, and sums must not drift
-        totals = NormTotals(center, per_row.sum(1, dtype=torch.float64), count * (channels // groups))
-        self.norms[name] = totals
+        totals = NormTotals(center, norm_sums(rows, center), count * (channels // groups))
+        self.norm_inputs[name], self.levels[name], self.norms[name] = rows, level, totals
         return totals
 
 
@@ -102,20 +105,17 @@ class RowsDelta:
 
     @property
     def nbytes(self) -> int:
-        tensors = {id(t): t for kept in (self.rows, self.sums, self.norm_inputs) for t in kept.values()}
-        return sum(t.nbytes for t in tensors.values())
+        return _nbytes(self.rows, self.sums, self.norm_inputs)
 
     def segments(self, picked: list[int]) -> RowsDelta:
         """The delta of some segments alone, in memory of its own."""
         copies: dict[int, Tensor] = {}
-
-        def own(kept: dict[str, Tensor]) -> dict[str, Tensor]:
-            return {name: copies.setdefault(id(t), t[picked]) for name, t in kept.items()}
-
-        return RowsDelta(own(self.rows), own(self.sums), own(self.norm_inputs))
+        kept = (_picked(one, picked, copies) for one in (self.rows, self.sums, self.norm_inputs))
+        return RowsDelta(*kept)
 
     def complete(self, cache: StepCache) -> None:
         """Derives the sums per row, and casts rows to the dtypes that `cache` stores."""
+        cache.complete()
         for name, rows in self.norm_inputs.items():
             center = cache.norms[name].center
             self.rows[name] = norm_sums_per_row(rows, center.expand(rows.shape[0], -1))
@@ -134,3 +134,16 @@ class RowsDelta:
         for name, sums in self.sums.items():
             held = cache.norms[name].sums
             cache.norms[name].sums, self.sums[name] = sums, held
+
+
+def _nbytes(*kept: dict[str, Tensor]) -> int:
+    """Bytes of all tensors, each counted once however many names it has."""
+    return sum(t.nbytes for t in {id(t): t for tensors in kept for t in tensors.values()}.values())
+
+
+def _picked(kept: dict[str, Tensor], segments: list[int], copies: dict[int, Tensor]) -> dict[str, Tensor]:
+    """Some segments of each tensor, in memory of their own; `copies` remembers them, by the tensor they are of."""
+    for tensor in kept.values():
+        if id(tensor) not in copies:
+            copies[id(tensor)] = tensor[segments]
+    return {name: copies[id(tensor)] for name, tensor in kept.items()}

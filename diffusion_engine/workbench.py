@@ -129,13 +129,14 @@ class Workbench:
 
     def has_room(self, recording: Recording, slot: int, copies: int = 1) -> bool:
         """Whether `copies` more of a slot fit the budget, after evicting others; a recorded one shows the size."""
-        is_decode = slot in (-1, len(recording.slots) - 1)
+        is_decode = slot == len(recording.slots) - 1
         alike = [recording.decoder] if is_decode else recording.steps
         expected = next((held.nbytes for held in alike if held is not None), 0)
         return self.store.make_room(copies * expected, recording)
 
     def keep(self, recording: Recording, slot: int, cache: StepCache) -> None:
-        """Puts a cache into its slot unless the budget is exceeded by it."""
+        """Puts a cache into its slot, complete, unless the budget is exceeded by it."""
+        cache.complete()
         if self.store.make_room(cache.nbytes, recording):
             recording.slots[slot] = cache
 

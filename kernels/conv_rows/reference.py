@@ -15,7 +15,7 @@ from kernels.registry import register
 _PIECE_BYTES = 12 << 20
 _PIECE_ROWS = 256
 # A convolution packs its weight anew at each call; from here on that costs less than gathering nine neighbours.
-_BOX_ROWS = 512
+_BOX_ROWS = 640
 
 
 @register("conv_rows", "torch")
@@ -32,34 +32,54 @@ def conv_rows(
 ) -> Tensor:
     segments, _, channels_in = active.shape
     channels_out, out_rows = weight.shape[0], taps.table.shape[0]
-    source = _source(active, base, taps, branch_of, affine, silu)  # [S, M + H + 1, Cin]
-    stacked, total = source.view(-1, channels_in), segments * out_rows
-    if taps.box is not None and total >= _BOX_ROWS:
-        return _add(_convolved(stacked, taps, taps.box, segments, weight), bias, residual)
+    total, box = segments * out_rows, taps.box if segments * taps.table.shape[0] >= _BOX_ROWS else None
+    shared_bias = bias.flatten() if bias.numel() == channels_out else None
+    if box is not None and box.source is not None:
+        rows = _normalised(active, affine, torch.empty_like(active))
+        out = _convolved(F.silu(rows, inplace=True) if silu else rows, box.source, weight, shared_bias, box.stride, 1)
+    else:
+        source = _source(active, base, taps, branch_of, affine, silu)  # [S, M + H + 1, Cin]
+        stacked = source.view(-1, channels_in)
+        if box is not None:
+            window = stacked.index_select(0, taps.stacked(box.window, segments)).view(segments, -1, channels_in)
+            out = _convolved(window, box.shape, weight, shared_bias, box.stride, 0)
+        else:
+            out = _gathered(stacked, taps.stacked(taps.table, segments), total, weight, shared_bias)
+            out = out.view(segments, out_rows, channels_out)
+    if shared_bias is None:
+        out.add_(bias.unsqueeze(1))
+    return out if residual is None else residual.add_(out)
+
+
+def _convolved(
+    rows: Tensor, shape: tuple[int, int], weight: Tensor, bias: Tensor | None, stride: int, padding: int
+) -> Tensor:
+    """An ordinary convolution over a map that is whole, or the window of a filled rectangle: [S, Mout, Cout]."""
+    maps = rows.view(rows.shape[0], *shape, -1).permute(0, 3, 1, 2)  # channels-last
+    out = F.conv2d(maps, weight, bias, stride, padding)
+    return out.permute(0, 2, 3, 1).reshape(rows.shape[0], -1, weight.shape[0])
+
+
+def _gathered(source: Tensor, table: Tensor, total: int, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The product of each output row's nine neighbours with the weight: [S * Mout, Cout]."""
+    channels_out, channels_in = weight.shape[:2]
     matrix = weight.permute(0, 2, 3, 1).reshape(channels_out, 9 * channels_in)
-    table, out = taps.stacked(taps.table, segments), active.new_empty(total, channels_out)
-    piece = max(1, min(total, max(_PIECE_ROWS, _PIECE_BYTES // (9 * channels_in * active.element_size()))))
-    columns = active.new_empty(piece * 9, channels_in)
+    out = source.new_empty(total, channels_out)
+    piece = max(1, min(total, max(_PIECE_ROWS, _PIECE_BYTES // (9 * channels_in * source.element_size()))))
+    columns = source.new_empty(piece * 9, channels_in)
     for start in range(0, total, piece):
         rows = min(piece, total - start)
         part = columns[: rows * 9]
-        torch.index_select(stacked, 0, table[start * 9 : (start + rows) * 9], out=part)
-        out[start : start + rows] = product_rows(part.view(rows, 9 * channels_in), matrix)
-    return _add(out.view(segments, out_rows, channels_out), bias, residual)
+        torch.index_select(source, 0, table[start * 9 : (start + rows) * 9], out=part)
+        out[start : start + rows] = product_rows(part.view(rows, 9 * channels_in), matrix, bias)
+    return out
 
 
-def _convolved(stacked: Tensor, taps: Taps, box: Box, segments: int, weight: Tensor) -> Tensor:
-    """An ordinary convolution over the window of a filled rectangle: [S, Mout, Cout]."""
-    window = stacked.index_select(0, taps.stacked(box.window, segments))  # [S * h * w, Cin]
-    maps = window.view(segments, *box.shape, -1).permute(0, 3, 1, 2)  # channels-last
-    out = F.conv2d(maps, weight, None, box.stride)
-    return out.permute(0, 2, 3, 1).reshape(segments, -1, weight.shape[0])
-
-
-def _add(out: Tensor, bias: Tensor, residual: Tensor | None) -> Tensor:
-    """The result plus bias ([Cout] or [S, Cout]) and residual; in the residual's memory where there is one."""
-    out.add_(bias.view(-1, 1, bias.shape[-1]))
-    return out if residual is None else residual.add_(out)
+def _normalised(rows: Tensor, affine: tuple[Tensor, Tensor] | None, out: Tensor) -> Tensor:
+    """rows * scale + shift in `out`, which may be `rows` itself: [S, R, Cin]."""
+    if affine is None:
+        return out if out is rows else out.copy_(rows)
+    return torch.addcmul(affine[1].unsqueeze(1), rows, affine[0].unsqueeze(1), out=out)
 
 
 def _source(
@@ -73,18 +93,15 @@ def _source(
     """[S, M + H + 1, Cin]: active rows, halo rows and the zero row, normalised and activated but for the zero row."""
     segments, rows, channels = active.shape
     source = active.new_empty(segments, taps.rows_per_segment, channels)
-    source[:, -1] = 0
-    filled, live, halo = source[:, :-1], source[:, :rows], source[:, rows:-1]
-    if taps.halo.numel():
-        gathered = base.index_select(1, taps.halo)  # [B, H, Cin]
-        for segment, branch in enumerate(branch_of):
-            halo[segment].copy_(gathered[branch])
-    if affine is None:
-        live.copy_(active)
-    else:
-        scale, shift = affine[0].unsqueeze(1), affine[1].unsqueeze(1)  # [S, 1, Cin]
-        torch.addcmul(shift, active, scale, out=live)
-        halo.mul_(scale).add_(shift)
+    live, halo, filled = source[:, :rows], source[:, rows:-1], source[:, :-1]
+    for segment, branch in enumerate(branch_of):
+        if base.dtype == source.dtype:
+            torch.index_select(base[branch], 0, taps.halo, out=halo[segment])
+        else:
+            halo[segment] = base[branch].index_select(0, taps.halo)
+    _normalised(active, affine, live)
+    _normalised(halo, affine, halo)
     if silu:
         F.silu(filled, inplace=True)
+    source[:, -1] = 0
     return source

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -14,11 +14,13 @@ class Box:
     """The output rows are a filled rectangle, so an ordinary convolution over a window of the source makes them.
 
     window: int64 [h * w], positions as in `Taps.table`, row-major; shape: (h, w) of the window
+    source: (h, w) of the source map where its rows are all active and all read, with a border of zeros around them
     """
 
     window: Tensor
     shape: tuple[int, int]
     stride: int
+    source: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,11 @@ def build_taps(
 
     zero_row = source_rows.numel() + halo.numel()
     table = torch.where(inside, place[source], zero_row).flatten(1)
-    return Taps(table, halo, source_rows.numel(), _box(row, column, stride, pad_before, source_of, place, zero_row))
+    box = _box(row, column, stride, pad_before, source_of, place, zero_row)
+    is_whole = pad_before == upsample == 1 and source_rows.numel() == height * width
+    if box is not None and is_whole and out_rows.numel() == out_shape[0] * out_shape[1]:
+        box = replace(box, source=source_shape)
+    return Taps(table, halo, source_rows.numel(), box)
 
 
 def _box(

@@ -234,6 +234,7 @@ def test_rows_of_a_pass_become_a_cache() -> None:
     same pass over it predicts the same; exchanging again brings the old cache back."""
     sparse, (latents, text, _), _, _ = recorded("sd1", (32, 32))
     _, cache = sparse.record(latents, TIMESTEP, text)
+    cache.complete()
     old = {name: rows.clone() for name, rows in cache.rows.items()}
     sums = {name: totals.sums.clone() for name, totals in cache.norms.items()}
     mask = masks((32, 32))["two blobs"]

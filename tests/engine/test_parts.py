@@ -1,8 +1,9 @@
-"""Small parts: noise, regional attention, samplers' starting points, previews, costs, pictures, the compute gate."""
+"""Small parts: noise, regional attention, samplers' starting points, previews, costs, pictures, the compute thread."""
 
 from __future__ import annotations
 
 import threading
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,13 @@ import pytest
 import torch
 from PIL import Image
 
-from diffusion_engine import PlanPolicy, SparseUNet, TextContext, UserError
-from diffusion_engine.compute_gate import ComputeGate
+from diffusion_engine import EngineError, PlanPolicy, SparseUNet, TextContext, UserError
+from diffusion_engine.compute_thread import ComputeThread
 from diffusion_engine.cost_model import PassTimer, dense_macs, network_costs, plan_macs
 from diffusion_engine.noise import tile_noise
 from diffusion_engine.pictures import composite, latent_mask, picture_tensor, tensor_pixels
 from diffusion_engine.plan import plan_pyramid
-from diffusion_engine.preview import PreviewMap
+from diffusion_engine.preview import BlendedPreview, PreviewMap
 from diffusion_engine.recorder import to_rows
 from diffusion_engine.regional import PromptMap
 from diffusion_engine.trajectory import guided, start_step
@@ -128,7 +129,7 @@ def test_preview_map_recovers_a_linear_decoder() -> None:
     parent = np.full((120, 190, 3), 9, np.uint8)
     blend = np.zeros((120, 190), np.uint8)
     blend[50:77, 31:90] = 255
-    shown = np.asarray(preview.picture(latents, 8, parent, blend))
+    shown = np.asarray(BlendedPreview(preview, 8, parent, blend).picture(latents))
     assert (shown[blend == 0] == 9).all() and (shown[blend > 0] != 9).any()
 
 
@@ -203,29 +204,47 @@ def test_composite_keeps_the_parent_where_blend_is_zero_and_takes_the_new_where_
     assert np.abs(mixed - exact).max() <= 0.51
 
 
-def test_waiting_foreground_goes_before_background() -> None:
-    gate, order, begun = ComputeGate(), list[str](), threading.Event()
+def test_requests_go_before_idle_work_and_all_run_on_one_thread() -> None:
+    compute, order, begun = ComputeThread(), list[str](), threading.Event()
+    threads: set[threading.Thread] = set()
 
-    def background() -> None:
-        begun.wait()
-        for _ in range(2):
-            with gate.background():
-                order.append("background")
+    def note(what: str) -> None:
+        order.append(what)
+        threads.add(threading.current_thread())
 
-    def foreground() -> None:
-        with gate.foreground():
-            order.append("foreground")
-
-    threads = [threading.Thread(target=background), threading.Thread(target=foreground)]
-    with gate.foreground():
-        threads[1].start()
-        while not gate._waiting:  # pyright: ignore[reportPrivateUsage]
-            pass
-        threads[0].start()
+    def idle() -> bool:
+        note("idle")
         begun.set()
-    for thread in threads:
-        thread.join()
-    assert order == ["foreground", "background", "background"]
+        return order.count("idle") < 3
+
+    def first() -> None:
+        note("request")
+        compute.when_idle(idle)
+        waiting = threading.Thread(target=compute.run, args=(lambda: note("request"),))
+        waiting.start()
+        while not compute._jobs:  # pyright: ignore[reportPrivateUsage]
+            pass
+
+    compute.run(first)
+    begun.wait()
+    compute.run(lambda: compute.run(lambda: note("nested")))
+    while order.count("idle") < 3:
+        compute.run(lambda: None)
+    compute.close()
+    assert order[:3] == ["request", "request", "idle"] and "nested" in order
+    assert len(threads) == 1 and threading.current_thread() not in threads
+
+
+def test_what_a_request_raises_reaches_who_asked_and_later_requests_still_run() -> None:
+    compute, context = ComputeThread(), ContextVar("context", default="")
+    context.set("the caller's")
+    assert compute.run(context.get) == "the caller's"
+    with pytest.raises(ZeroDivisionError):
+        compute.run(lambda: 1 / 0)
+    assert compute.run(lambda: 5) == 5
+    compute.close()
+    with pytest.raises(EngineError, match="closed"):
+        compute.run(lambda: 5)
 
 
 def test_noise_rows_are_the_recorded_output() -> None:
@@ -233,4 +252,5 @@ def test_noise_rows_are_the_recorded_output() -> None:
     latents, text = torch.randn(1, 4, 32, 32), torch.randn(1, 7, 32)
     noise, cache = sparse.record(latents, 9, text)
     assert torch.equal(to_rows(noise), cache.rows["noise"])
+    cache.complete()
     assert cache.nbytes == sum(t.nbytes for t in cache.rows.values()) + sum(n.nbytes for n in cache.norms.values())
