@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from diffusion_engine.plan import Plan
+from diffusion_engine.recorder import to_rows
 from kernels import product_rows
 
 AREAS = (0.012, 0.05, 0.10, 0.30, 1.0)
@@ -45,6 +47,52 @@ def square_mask(side: int, area: float) -> Tensor:
     start = (side - edge) // 2
     mask[start : start + edge, start : start + edge] = True
     return mask
+
+
+def against_dense(
+    dense: dict[str, Callable[[], Tensor]],
+    sparse: Callable[[Plan], Tensor],
+    make_plan: Callable[[Tensor], Plan],
+    macs: Callable[[Plan], int],
+    *,
+    side: int,
+    repeats: int,
+    weight_bytes: int = 0,
+) -> list[dict[str, Any]]:
+    """One record per mask area of a network by rows against its dense forward, all taking turns.
+
+    dense: the storages that the dense forward is timed in; the fastest is what counts, the first is compared with
+    sparse, make_plan: the pass by rows over a plan, and the plan of a mask bool [side, side]
+    macs, weight_bytes: of one pass. Two floors say what is possible: the multiply-adds run at the rate of this
+    machine's best matrix product, and the weights are read once.
+    """
+    masks = {area: square_mask(side, area) for area in AREAS}
+    plans = {area: make_plan(mask) for area, mask in masks.items()}
+    calls: dict[str, Callable[[], object]] = {**dense}
+    for area, plan in plans.items():
+        calls[str(area)] = lambda plan=plan: sparse(plan)
+    macs_per_s, bytes_per_s = product_rate(), read_rate()
+    with torch.inference_mode():
+        expected = to_rows(next(iter(dense.values()))())
+        median = interleaved(calls, repeats)
+    fastest = min(median[name] for name in dense)
+    figures: list[dict[str, Any]] = []
+    for area, plan in plans.items():
+        active, seconds_taken = plan.levels[0].active, median[str(area)]
+        floors = {"products": macs(plan) / macs_per_s, "weights": weight_bytes / bytes_per_s}
+        figures.append(
+            {
+                "area": round(float(masks[area].float().mean()), 4),
+                "active_fraction": [round(fraction, 4) for fraction in plan.active_fractions],
+                "dense_s": {name: median[name] for name in dense},
+                "sparse_s": seconds_taken,
+                "speedup": fastest / seconds_taken,
+                "max_abs_error": float((to_rows(sparse(plan))[:, active] - expected[:, active]).abs().max()),
+                "floor_s": floors,
+                "floor_share": max(floors.values()) / seconds_taken,
+            }
+        )
+    return figures
 
 
 def product_rate() -> float:

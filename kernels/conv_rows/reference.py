@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.conv_rows.taps import Box, Taps
+from kernels.conv_rows.taps import Taps
 from kernels.product_rows import product_rows
 from kernels.registry import register
 

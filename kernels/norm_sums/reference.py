@@ -7,7 +7,6 @@ from torch import Tensor
 
 from kernels.registry import register
 
-
 # Values worked on at a time: what is made of them stays in the cache.
 _PIECE = 1 << 20
 
