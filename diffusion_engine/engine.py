@@ -20,8 +20,9 @@ from diffusion_engine.editing import Edit, plan_summary
 from diffusion_engine.errors import EngineError, UserError
 from diffusion_engine.generating import drift, generate, open_picture
 from diffusion_engine.layers import NormPolicy
+from diffusion_engine.limits import checked_size
 from diffusion_engine.model import Model, load_model
-from diffusion_engine.pictures import checked_size, latent_mask, mask_array, padded
+from diffusion_engine.pictures import latent_mask, mask_array, padded
 from diffusion_engine.plan import PlanPolicy
 from diffusion_engine.progress import CancelToken, OnProgress
 from diffusion_engine.recording import Recording, RecordingStore, SlotDelta

@@ -13,21 +13,7 @@ from torch import Tensor
 
 from diffusion_engine.errors import EngineError, UserError
 
-MIN_SIDE, MAX_PIXELS = 64, 2048 * 2048
 Pixels = NDArray[np.uint8]
-
-
-def checked_size(size: object) -> tuple[int, int]:
-    """(width, height) as given; raises UserError unless both are whole numbers the engine can work on."""
-    if not isinstance(size, tuple | list) or len(size) != 2 or not all(isinstance(s, int) for s in size):
-        raise UserError("The size must be two whole numbers, width and height, in pixels.")
-    width, height = size
-    if min(width, height) < MIN_SIDE:
-        raise UserError(f"The picture is {width} x {height} pixels; each side must have at least {MIN_SIDE}.")
-    if width * height > MAX_PIXELS:
-        limit = MAX_PIXELS / 1e6
-        raise UserError(f"The picture is {width} x {height} pixels; scale it to at most {limit:.1f} megapixels first.")
-    return width, height
 
 
 def padded(size: tuple[int, int], multiple: int) -> tuple[int, int]:

@@ -1,5 +1,6 @@
-"""How large a picture may be, in pixels. Apart, so that the command line knows it without loading anything."""
+"""How large a picture may be: what the engine works on, and no longer than files are read."""
 
-MIN_SIDE = 64
+from diffusion_engine.limits import MAX_PIXELS, MIN_SIDE
+
+__all__ = ["MAX_PIXELS", "MAX_SIDE", "MIN_SIDE"]
 MAX_SIDE = 8192
-MAX_PIXELS = 4096 * 4096  # 16.8 million

@@ -27,7 +27,7 @@ REFUSED = {
     ),
     "bomb": (
         ["edit", "bomb.png", "mask.png", "p", "-o", "o.png"],
-        "bomb.png is too large: a picture may have sides up to 8192 and 16.8 million pixels, so make it smaller.",
+        "bomb.png is too large: a picture may have sides up to 8192 and 4.2 million pixels, so make it smaller.",
     ),
     "tiny": (
         ["edit", "tiny.png", "mask.png", "p", "-o", "o.png"],
@@ -166,7 +166,7 @@ def test_numbers_out_of_range(
 def test_sizes_out_of_range(size: str, engine: ScriptedEngine, capsys: Any) -> None:
     assert main(["generate", "p", "-o", "out.png", f"--size={size}"]) == 2
     assert capsys.readouterr().err == (
-        "--size: must be WIDTHxHEIGHT, such as 512x512, with sides from 64 to 8192 and at most 16.8 million pixels, "
+        "--size: must be WIDTHxHEIGHT, such as 512x512, with sides from 64 to 8192 and at most 4.2 million pixels, "
         f"not {size!r}; see deltabrush generate --help.\n"
     )
 
@@ -178,7 +178,7 @@ def test_sizes_out_of_range(size: str, engine: ScriptedEngine, capsys: Any) -> N
         (
             ["edit", "large.png", "mask.png", "p", "-o", "out.png"],  # of which the decoder, too, would warn
             "large.png is 12000x12000: "
-            "a picture may have sides up to 8192 and 16.8 million pixels, so make it smaller.",
+            "a picture may have sides up to 8192 and 4.2 million pixels, so make it smaller.",
         ),
     ],
     ids=["usage", "picture"],
