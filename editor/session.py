@@ -141,7 +141,7 @@ class EditSession:
             self._add(version, picture.alpha)
             self.mask_id += 1
 
-    def edit(self, mask: bytes | None, request: EditRequest) -> Generator[Progress]:
+    def edit(self, mask: bytes | Image.Image | None, request: EditRequest) -> Generator[Progress]:
         """Paints the masked part anew; the candidates then wait in `proposal`. Yields progress; raises as `generate`.
 
         Candidates that wait already are replaced when the mask is the same one, and kept as a version, the shown one,
@@ -243,7 +243,7 @@ class EditSession:
                     self._engine.forget(version.id)
             self.versions, self.current, self.proposal = {}, None, None
 
-    def _read(self, mask: bytes | None) -> masks.Mask:
+    def _read(self, mask: bytes | Image.Image | None) -> masks.Mask:
         painted = masks.read_mask(mask, self.current.image.size) if mask and self.current else None
         if painted is None or masks.is_empty(painted):
             raise UserError("Paint over the part that should change first.")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 from gradio.components import Component
 
-from editor.web.components import line, mask_canvas, strip
+from editor.web.components import line, strip
+from editor.web.mask_canvas import mask_canvas
 
 if TYPE_CHECKING:
     from diffusion_engine import EditableDiffusionEngine

@@ -17,8 +17,8 @@ from editor.requests import EditRequest, GenerateRequest
 from editor.session import EditSession
 from editor.sessions import Sessions
 from editor.web.api import add_api
-from editor.web.components import decode_mask
 from editor.web.layout import Parts, Settings, lay_out
+from editor.web.mask_canvas import decode_mask
 from editor.web.routes import UPLOAD_LIMIT_BYTES
 from editor.web.status import describe_progress
 from editor.web.view import Shown, preview_url, show, show_running
@@ -66,7 +66,7 @@ def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions) -> None:
 
     def go(key: str, mask: Any, *values: Any) -> Iterator[Shown]:
         try:
-            yield from run(parts, sessions.get(key), decode_mask(mask), settings_of(values))
+            yield from run(parts, sessions.get(key), mask, settings_of(values))
         except UserError as error:
             yield {parts.message: str(error)}
 
@@ -114,8 +114,8 @@ def settings_of(values: tuple[Any, ...]) -> dict[str, Any]:
     return settings
 
 
-def run(parts: Parts, session: EditSession, mask: bytes | None, settings: dict[str, Any]) -> Iterator[Shown]:
-    """Generates or edits, whichever the button said, and shows it while it goes on."""
+def run(parts: Parts, session: EditSession, mask: Any, settings: dict[str, Any]) -> Iterator[Shown]:
+    """Generates or edits, whichever the button said, and shows it while it goes on. mask: as the canvas sent it."""
     prompt, common = settings["prompt"], ("prompt", "negative_prompt", "seed", "guidance")
     chosen = {name: settings[name] for name in common}
     hints = ""
@@ -127,7 +127,7 @@ def run(parts: Parts, session: EditSession, mask: bytes | None, settings: dict[s
         else:
             size = session.current.image.size
             job = session.edit(
-                mask,
+                decode_mask(mask, size),
                 EditRequest(
                     variations=settings["variations"],
                     strength=settings["strength"],

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import FileResponse, PlainTextResponse, Response
+from fastapi.staticfiles import StaticFiles
 from PIL import Image
 
 from diffusion_engine import UserError
@@ -18,6 +19,7 @@ from editor.outputs import new_output
 from editor.session import EditSession
 from editor.sessions import Sessions
 
+CANVAS = Path(__file__).parent / "canvas"
 UPLOAD_LIMIT_BYTES = 32 * 2**20
 THUMBNAIL_PX = 192
 # a version never changes, and a candidate's name holds the number of its edit
@@ -77,6 +79,7 @@ def add_routes(app: FastAPI, sessions: Sessions, output_dir: Path) -> None:
         return PlainTextResponse(str(error), 404)
 
     app.include_router(router)
+    app.mount("/canvas", StaticFiles(directory=CANVAS))
 
 
 def _encode(image: Image.Image, kind: str, **options: int) -> bytes:

@@ -101,8 +101,7 @@ def build_app(
         css_paths=[STYLE],
     )
     page.has_launched = True  # only then does Gradio check that the files a caller names are ones that it uploaded
-    gradio_app = next(route.app for route in app.routes if isinstance(route, Mount))
-    assert isinstance(gradio_app, GradioApp)
+    gradio_app = next(r.app for r in app.routes if isinstance(r, Mount) and isinstance(r.app, GradioApp))
     return Gate(app, allowed_hosts(host, port)), gradio_app
 
 

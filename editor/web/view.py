@@ -50,12 +50,12 @@ def show(parts: Parts, session: EditSession) -> Shown:
 
 
 def show_running(parts: Parts, session: EditSession, size: tuple[int, int], **running: Any) -> Shown:
-    """The picture of `size` while a job changes it; `running` are values of canvas.js."""
+    """The picture of `size` while a job changes it; `running` are values of canvas/start.js."""
     return {parts.canvas: canvas_value(session) | {"running": True, "width": size[0], "height": size[1], **running}}
 
 
 def canvas_value(session: EditSession) -> dict[str, Any]:
-    """What canvas.js shows; see there."""
+    """What canvas/start.js shows; see there."""
     shown, before = session.shown_id, session.before
     width, height = session.picture(shown).size if shown else (None, None)
     return {

@@ -52,12 +52,40 @@ class Editor:
 
     def stroke(self, start: tuple[float, float], end: tuple[float, float], size: int = 48) -> None:
         """Drags the brush between two points in pixels of the picture, at the fitted view."""
-        self.page.locator("#canvas .size").evaluate("(input, size) => { input.value = size; }", size)
+        self.page.locator("#canvas .size").fill(str(size))
         (x0, y0), (x1, y1) = self.on_screen(start), self.on_screen(end)
         self.page.mouse.move(x0, y0)
         self.page.mouse.down()
         self.page.mouse.move(x1, y1, steps=8)
         self.page.mouse.up()
+
+    def use(self, tool: str, points: list[tuple[float, float]], size: int = 48) -> None:
+        """Drags a tool through points of the picture, or clicks them where it wants clicks."""
+        self.choose(tool)
+        if tool in ("brush", "eraser"):
+            self.page.locator("#canvas .size").fill(str(size))
+        (first, *rest) = (self.on_screen(point) for point in points)
+        self.page.mouse.move(*first)
+        if tool == "polygon":
+            for point in (first, *rest, first):
+                self.page.mouse.click(*point)
+            return
+        self.page.mouse.down()
+        for point in rest:
+            self.page.mouse.move(*point, steps=12)
+        self.page.mouse.up()
+
+    def choose(self, tool: str) -> None:
+        self.page.locator(f'[data-tool="{tool}"]').click()
+
+    def button(self, name: str) -> Locator:
+        """A button of the canvas that acts at once."""
+        return self.page.locator(f'[data-do="{name}"]')
+
+    def press(self, keys: str) -> None:
+        """Presses keys with the canvas in focus."""
+        self.canvas.focus()
+        self.page.keyboard.press(keys)
 
     def on_screen(self, point: tuple[float, float]) -> tuple[float, float]:
         """Where a point of the picture is in the window: the picture is centred and as large as fits."""
@@ -87,9 +115,14 @@ class Editor:
         return bytes(self.page.evaluate(read, argument))
 
     def mask(self) -> np.ndarray:
-        """The mask as the button would send it, bool [H, W]."""
-        data = self._bytes('() => fetch(document.querySelector("#canvas canvas").readMask())')
-        return np.asarray(Image.open(io.BytesIO(data)).convert("L")) > 0
+        """The mask as the button would send it, uint8 [H, W]."""
+        mask = np.zeros(self.picture().size[::-1], np.uint8)
+        sent = self.page.evaluate('() => document.querySelector("#canvas canvas").readMask()')
+        if sent is not None:
+            data = self._bytes("png => fetch(png)", sent["png"])
+            part = np.asarray(Image.open(io.BytesIO(data)).convert("L"))
+            mask[sent["top"] : sent["top"] + len(part), sent["left"] : sent["left"] + part.shape[1]] = part
+        return mask
 
     def message(self) -> Locator:
         return self.page.locator("#message p")

@@ -65,7 +65,7 @@ def test_generate_paint_stop_and_paint_again(editor: Editor) -> None:
     assert base.size == (SIDE, SIDE) and np.asarray(base).std() > 5
 
     editor.stroke((90, 150), (150, 170), size=50)
-    mask = editor.mask()
+    mask = editor.mask() > 0
     editor.set(feather=6)
     editor.paint("a cactus")
     result = editor.picture()
@@ -82,7 +82,7 @@ def test_generate_paint_stop_and_paint_again(editor: Editor) -> None:
     expect(editor.message()).to_contain_text("Stopped")
     assert not differing(editor.picture(), result).any() and editor.mask().any()
 
-    mask |= editor.mask()
+    mask |= editor.mask() > 0
     editor.page.locator("#variations label").nth(1).click()
     editor.paint("a red balloon")
     expect(editor.page.locator("#candidates button")).to_have_count(2)
@@ -105,7 +105,7 @@ def test_open_a_photo_of_any_size_that_lies_on_its_side(editor: Editor) -> None:
     base = editor.picture()
     assert base.size == (131, 203)
     editor.stroke((100, 30), (100, 30), size=40)
-    mask = editor.mask()
+    mask = editor.mask() > 0
     editor.paint("a mushroom")
     changed = differing(base, editor.picture())
     rows, columns = np.nonzero(changed)

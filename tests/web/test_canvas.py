@@ -65,7 +65,7 @@ def test_before_is_shown_while_it_is_held(address: str, visit) -> None:
         return shot.convert("RGB").getpixel((round(middle[0]), round(middle[1])))
 
     after = colour()
-    box = editor.page.locator('[data-do="before"]').bounding_box()
+    box = editor.page.locator("#canvas .before").bounding_box()
     editor.page.mouse.move(box["x"] + 5, box["y"] + 5)
     editor.page.mouse.down()
     held = colour()
