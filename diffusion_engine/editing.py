@@ -231,7 +231,8 @@ class Edit:
             preview = None if self._preview is None else self._preview.picture(estimate)
             done = len(self._slots) - self._first_step
             left = (time.perf_counter() - self._begun) / max(done, 1) * (steps - step)
-        self._on_progress(Progress(stage, step, steps, preview, left))
+        place = None if preview is None or self._preview is None else self._preview.place
+        self._on_progress(Progress(stage, step, steps, preview, place, left))
 
     def _report(self) -> Report:
         bench, plan = self._bench, self._plan

@@ -54,7 +54,8 @@ def generate(
         if on_progress is not None:
             estimate = clean_estimate(scheduler, timestep, model_input, prediction)
             left = (time.perf_counter() - begun) / (step + 1) * (steps - step - 1)
-            on_progress(Progress("denoise", step + 1, steps, bench.preview(estimate, settings.size), left))
+            preview = bench.preview(estimate, settings.size)
+            on_progress(Progress("denoise", step + 1, steps, preview, (0, 0, *settings.size), left))
         return prediction
 
     start = bench.noise([seed], shape) * scheduler.init_noise_sigma

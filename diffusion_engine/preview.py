@@ -36,27 +36,27 @@ class PreviewMap:
 
 
 class BlendedPreview:
-    """Previews of one edit: the parent's pixels with the estimate shown through a blend mask that shows some."""
+    """Previews of one edit, of the rectangle around a blend mask that shows some: the parent's pixels with the estimate
+    shown through it."""
 
     def __init__(self, colours: PreviewMap, scale: int, parent: Pixels, blend: Pixels) -> None:
         """scale: pixels per latent row; parent: uint8 [H, W, 3]; blend: uint8 [H, W]"""
-        self._map, self._scale, self._parent = colours, scale, parent
+        self._map, self._scale = colours, scale
         top, bottom, left, right = _bounds(blend)
         self._rows, self._columns = slice(top // scale, -(-bottom // scale)), slice(left // scale, -(-right // scale))
-        self._window = slice(top, bottom), slice(left, right)
+        self.place = left, top, right - left, bottom - top  # what the previews cover
+        window = slice(top, bottom), slice(left, right)
         y, x = top - self._rows.start * scale, left - self._columns.start * scale
         self._inside = slice(y, y + bottom - top), slice(x, x + right - left)
-        self._alpha = torch.from_numpy(blend[self._window]).float().div_(255)[..., None]
-        self._old = torch.from_numpy(parent[self._window]).float()
+        self._alpha = torch.from_numpy(blend[window]).float().div_(255)[..., None]
+        self._old = torch.from_numpy(parent[window]).float()
 
     def picture(self, latents: Tensor) -> Image.Image:
-        """From an estimate of the clean latents, [1, C, h, w]."""
+        """From an estimate of the clean latents, [1, C, h, w]; it belongs at `place`."""
         colours = self._map.colours(latents[:, :, self._rows, self._columns]).nan_to_num()
         large = F.interpolate(colours, scale_factor=self._scale, mode="bilinear")[0].permute(1, 2, 0)
         new = large[self._inside].add(1).mul_(127.5).clamp_(0, 255)
-        shown = self._parent.copy()
-        shown[self._window] = torch.lerp(self._old, new, self._alpha).to(torch.uint8).numpy()
-        return Image.fromarray(shown)
+        return Image.fromarray(torch.lerp(self._old, new, self._alpha).to(torch.uint8).numpy())
 
 
 def _bounds(blend: Pixels) -> tuple[int, int, int, int]:

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Progress:
-    """One step done. `step` counts from 1 within its stage: "record", "denoise" or "decode"."""
+    """One step done. `step` counts from 1 within its stage: "record", "denoise" or "decode".
+
+    preview: RGB, of the part of the picture that is changing; place: where it lies, (left, top, width, height)
+    """
 
     stage: str
     step: int
     steps: int
-    preview: Image.Image | None = None  # RGB, at picture size, where the picture is changing
+    preview: Image.Image | None = None
+    place: tuple[int, int, int, int] | None = None
     seconds_left: float | None = None
 
 

@@ -21,7 +21,7 @@ from editor.web.layout import Parts, Settings, lay_out
 from editor.web.mask_canvas import decode_mask
 from editor.web.routes import UPLOAD_LIMIT_BYTES
 from editor.web.status import describe_progress
-from editor.web.view import Shown, preview_url, show, show_running
+from editor.web.view import Shown, preview_value, show, show_running
 
 log = logging.getLogger(__name__)
 # the mask is read at the click: what is seen is what is used
@@ -145,7 +145,7 @@ def run(parts: Parts, session: EditSession, mask: Any, settings: dict[str, Any])
         }
         preview = None
         for progress in job:
-            preview = preview_url(progress) or preview
+            preview = preview_value(progress) or preview
             share = progress.step / max(progress.steps, 1)
             yield show_running(parts, session, size, preview=preview, progress=share) | {
                 parts.status: describe_progress(progress)

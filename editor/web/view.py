@@ -73,12 +73,14 @@ def canvas_value(session: EditSession) -> dict[str, Any]:
     }
 
 
-def preview_url(progress: Progress) -> str | None:
-    """A small JPEG as a data address: a PNG at full size would take longer than a step of the engine."""
-    if progress.preview is None:
+def preview_value(progress: Progress) -> dict[str, Any] | None:
+    """What is changing, as canvas/start.js shows it: a small JPEG as a data address, for a PNG at full size would take
+    longer than a step of the engine, and where it lies."""
+    if progress.preview is None or progress.place is None:
         return None
-    small = progress.preview.convert("RGB")
+    small = progress.preview.copy()
     small.thumbnail((PREVIEW_PX, PREVIEW_PX), Image.Resampling.BILINEAR)
     buffer = io.BytesIO()
     small.save(buffer, "JPEG", quality=80)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+    address = "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return {"url": address, **dict(zip(("left", "top", "width", "height"), progress.place, strict=True))}

@@ -129,8 +129,13 @@ def test_preview_map_recovers_a_linear_decoder() -> None:
     parent = np.full((120, 190, 3), 9, np.uint8)
     blend = np.zeros((120, 190), np.uint8)
     blend[50:77, 31:90] = 255
-    shown = np.asarray(BlendedPreview(preview, 8, parent, blend).picture(latents))
-    assert (shown[blend == 0] == 9).all() and (shown[blend > 0] != 9).any()
+    blend[60, 40] = 0
+    blended = BlendedPreview(preview, 8, parent, blend)
+    assert blended.place == (31, 50, 59, 27)
+    shown = np.asarray(blended.picture(latents))
+    colours = preview.colours(latents).add(1).mul(127.5).clamp(0, 255)[0, :, 8, 8]  # of pixels 64..71 of both sides
+    assert shown.shape == (27, 59, 3) and (shown[10, 9] == 9).all() and (shown != 9).any()
+    assert np.abs(shown[67 - 50 : 69 - 50, 67 - 31 : 69 - 31].mean((0, 1)) - colours.numpy()).max() < 20
 
 
 @pytest.mark.parametrize("kind", ["sd1", "sd2", "sdxl"])

@@ -139,7 +139,7 @@ class PaintingEngine:
                 if cancel is not None and cancel.cancelled:
                     raise Cancelled
                 if on_progress is not None:
-                    on_progress(Progress("denoise", step, self.defaults.steps, image, 0.1))
+                    on_progress(Progress("denoise", step, self.defaults.steps, image, (0, 0, *image.size), 0.1))
         finally:
             self.busy.release()
 

@@ -1,7 +1,7 @@
 // The canvas of the page: shows the value that Python gives, and keeps the mask that a person paints.
 //
 // The value: { session, picture, before, export: addresses or null, width, height: of the picture, mask_id, running,
-// resting, preview: data address of a small JPEG while running, progress: 0..1 }. A change of mask_id clears the mask.
+// resting, preview: { url, left, top, width, height } of what is changing while running, progress: 0..1 }. A change of mask_id clears the mask.
 // While `running`, or `resting` (candidates wait), the mask is drawn as an outline; the next stroke on a resting mask
 // begins a new one. Python reads the mask through readMask() of the <canvas> element.
 import { load, receive } from "./files.js";
@@ -10,8 +10,6 @@ import { Mask } from "./mask.js";
 import { Painter } from "./paint.js";
 import { Pointer } from "./pointer.js";
 import { View } from "./view.js";
-
-const PICTURES = ["picture", "before", "preview"];
 
 // opened: tells Python that a picture file has arrived in the session
 export function start(element, props, opened, watch) {
@@ -33,13 +31,11 @@ export function start(element, props, opened, watch) {
   });
 
   function scene() {
-    const { width, height } = view.picture;
-    const patch = shown.running && images.preview && { image: images.preview, left: 0, top: 0, width, height };
     const image = comparing ? images.before : images.picture;
     const radius = pointer.brushRadius;
     return {
       image,
-      patch: comparing ? null : patch,
+      patch: comparing || !shown.running ? null : images.preview,
       masked: !comparing && Boolean(image || shown.running),
       veiled: !resting && !shown.running,
       tool: pointer.tool,
@@ -64,10 +60,15 @@ export function start(element, props, opened, watch) {
     find(".progress").hidden = !value.running;
     find(".progress div").style.width = `${100 * (value.progress || 0)}%`;
     showState();
-    for (const name of PICTURES) {
+    for (const name of ["picture", "before"]) {
       if (value[name] === previous[name]) continue;
       const image = await load(value[name]);
       if (shown[name] === value[name]) images[name] = image;   // a newer value may have come meanwhile
+    }
+    const { preview } = value;
+    if (preview?.url !== previous.preview?.url) {
+      const image = await load(preview?.url);
+      if (shown.preview?.url === preview?.url) images.preview = image && { ...preview, image };
     }
     draw();
   }
