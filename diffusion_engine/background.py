@@ -54,7 +54,7 @@ class BackgroundRecorder:
             version, recording = self._wanted[-1]
         try:
             outcome = self._record_next(version, recording)
-        except RuntimeError:  # out of memory: edits of this version run densely instead
+        except Exception:  # out of memory, say: edits of this version run densely, and the thread goes on
             _log.exception("Recording version %s failed", version.id)
             outcome = False
         if outcome is not None:

@@ -17,6 +17,7 @@ from editor.arguments import ENGINE_OPTIONS, program_version
 from editor.files import check_writable, label, replace_file
 from editor.images import Picture, check_alpha_fits, open_picture, output_format, save_picture
 from editor.masks import Mask, feather, grow, harden, is_empty, read_mask
+from editor.requests import EditRequest
 from editor.terminal import ProgressBar, cancel_on_interrupt, note
 
 if TYPE_CHECKING:
@@ -68,6 +69,17 @@ def edit(options: Namespace) -> int:
     for sentence in _worth_knowing(options, picture, blend_mask):
         note(sentence)
 
+    asked = EditRequest(
+        prompt=options.prompt,
+        negative_prompt=options.negative,
+        seed=options.seed,
+        variations=options.variations,
+        strength=options.strength,
+        guidance=options.guidance,
+        mode=options.mode,
+        grow_px=options.grow,
+        feather_px=options.feather,
+    )
     with _engine(options) as engine:
         _note_unread_words(engine, options.prompt)
         base = engine.open(picture.rgb, steps=options.steps, guidance=options.guidance)
@@ -75,14 +87,8 @@ def edit(options: Namespace) -> int:
             candidates = engine.edit(
                 base.id,
                 mask,
-                options.prompt,
-                negative_prompt=options.negative,
-                seed=options.seed,
-                variations=options.variations,
-                strength=options.strength,
-                guidance=options.guidance,
-                mode=options.mode,
                 blend_mask=blend_mask,
+                **asked.for_engine(),
                 on_progress=bar,
                 cancel=cancel,
             )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from diffusion_engine import UserError
 
@@ -41,3 +41,7 @@ class EditRequest:
             raise UserError(f"Growing the mask takes from -{MAX_SPREAD_PX} to {MAX_SPREAD_PX} pixels.")
         if not 0 <= self.feather_px <= MAX_SPREAD_PX:
             raise UserError(f"Feathering the edge takes from 0 to {MAX_SPREAD_PX} pixels.")
+
+    def for_engine(self) -> dict[str, Any]:
+        """Keywords of the engine's `edit`; what is done to the mask before it gets there is left out."""
+        return {name: value for name, value in asdict(self).items() if name not in ("grow_px", "feather_px")}

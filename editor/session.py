@@ -160,14 +160,8 @@ class EditSession:
                 return self._engine.edit(
                     self._base_of_edit(painted).id,
                     edit_mask,
-                    request.prompt,
-                    negative_prompt=request.negative_prompt,
-                    seed=request.seed,
-                    variations=request.variations,
-                    strength=request.strength,
-                    guidance=request.guidance,
-                    mode=request.mode,
                     blend_mask=blend,
+                    **request.for_engine(),
                     on_progress=on_progress,
                     cancel=token,
                 )

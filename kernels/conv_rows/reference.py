@@ -32,7 +32,7 @@ def conv_rows(
 ) -> Tensor:
     segments, _, channels_in = active.shape
     channels_out, out_rows = weight.shape[0], taps.table.shape[0]
-    total, box = segments * out_rows, taps.box if segments * taps.table.shape[0] >= _BOX_ROWS else None
+    box = taps.box if segments * out_rows >= _BOX_ROWS else None
     shared_bias = bias.flatten() if bias.numel() == channels_out else None
     if box is not None and box.source is not None:
         rows = _normalised(active, affine, torch.empty_like(active))
@@ -44,7 +44,7 @@ def conv_rows(
             window = stacked.index_select(0, taps.stacked(box.window, segments)).view(segments, -1, channels_in)
             out = _convolved(window, box.shape, weight, shared_bias, box.stride, 0)
         else:
-            out = _gathered(stacked, taps.stacked(taps.table, segments), total, weight, shared_bias)
+            out = _gathered(stacked, taps.stacked(taps.table, segments), weight, shared_bias)
             out = out.view(segments, out_rows, channels_out)
     if shared_bias is None:
         out.add_(bias.unsqueeze(1))
@@ -60,9 +60,10 @@ def _convolved(
     return out.permute(0, 2, 3, 1).reshape(rows.shape[0], -1, weight.shape[0])
 
 
-def _gathered(source: Tensor, table: Tensor, total: int, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _gathered(source: Tensor, table: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The product of each output row's nine neighbours with the weight: [S * Mout, Cout]."""
     channels_out, channels_in = weight.shape[:2]
+    total = table.numel() // 9
     matrix = weight.permute(0, 2, 3, 1).reshape(channels_out, 9 * channels_in)
     out = source.new_empty(total, channels_out)
     piece = max(1, min(total, max(_PIECE_ROWS, _PIECE_BYTES // (9 * channels_in * source.element_size()))))

@@ -26,7 +26,7 @@ _MANY_ROWS = 1024
 def product_rows(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     width, depth = weight.shape
     count = rows.numel() // depth
-    if not _has_onednn(rows) or (weight.numel() < _SMALL_WEIGHT and count < _SMALL_ROWS):
+    if not _suits_onednn(rows) or (weight.numel() < _SMALL_WEIGHT and count < _SMALL_ROWS):
         return F.linear(rows, weight, bias)
     flat = rows.reshape(count, depth)
     if count <= _FEW_ROWS and depth >= _DEEP:
@@ -41,7 +41,7 @@ def product_rows(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return out.reshape(*rows.shape[:-1], width)
 
 
-def _has_onednn(rows: Tensor) -> bool:
+def _suits_onednn(rows: Tensor) -> bool:
     return rows.numel() > 0 and rows.device.type == "cpu" and rows.dtype == torch.float32 and _ONEDNN
 
 

@@ -264,6 +264,19 @@ def test_an_edit_before_the_recording_computes_and_keeps_it(starter: EditableDif
     assert starter.dense_passes == passes
 
 
+def test_a_recording_that_fails_ends_neither_waiting_nor_the_engine(
+    starter: EditableDiffusionEngine, base: Version, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> bool:
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr("diffusion_engine.background.record_slot", broken)
+    opened = starter.open(base.image, steps=3)
+    assert starter.wait_until_recorded(opened.id, timeout=60) is False
+    monkeypatch.undo()
+    assert starter.edit(opened.id, MASK, "a cat")[0].image.size == base.image.size
+
+
 def test_budget_holds_and_edits_work_without_a_recording(base: Version) -> None:
     engine = EditableDiffusionEngine.from_pretrained("starter", cache_budget_bytes=1 << 20)
     small = engine.generate("the sea", **QUICK)

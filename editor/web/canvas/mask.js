@@ -92,8 +92,9 @@ export class Mask {
     const image = new ImageData(copy.width, copy.height);
     for (let y = 0; y < copy.height; y++) {
       for (let x = 0; x < copy.width; x++) {
-        const level = this.committed[(box.top + y) * this.width + box.left + x];
-        image.data.set([level, level, level, 255], 4 * (y * copy.width + x));
+        const at = 4 * (y * copy.width + x);
+        image.data.fill(this.committed[(box.top + y) * this.width + box.left + x], at, at + 3);
+        image.data[at + 3] = 255;
       }
     }
     copy.getContext("2d").putImageData(image, 0, 0);
@@ -157,7 +158,12 @@ export class Mask {
   #put({ left, top, right, bottom }, alpha) {
     const wide = right - left;
     const image = new ImageData(wide, bottom - top);
-    for (let i = 0; i < alpha.length; i++) image.data.set([RED, GREEN, BLUE, alpha[i]], 4 * i);
+    for (let i = 0, at = 0; i < alpha.length; i++) {
+      image.data[at++] = RED;
+      image.data[at++] = GREEN;
+      image.data[at++] = BLUE;
+      image.data[at++] = alpha[i];
+    }
     this.context.putImageData(image, left, top);
     for (let y = top; y < bottom; y++) {
       this.committed.set(alpha.subarray((y - top) * wide, (y - top + 1) * wide), y * this.width + left);

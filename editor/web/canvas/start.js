@@ -79,7 +79,7 @@ export function start(element, props, opened, watch) {
   const change = (act) => () => {
     if (!shown.picture || shown.running) return false;
     pointer.cancel();
-    if (resting && act !== mask.undo) resting = false;
+    resting = false;
     act.call(mask);
     showState();
     draw();
