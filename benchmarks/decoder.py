@@ -9,7 +9,7 @@ import torch
 from benchmarks.measuring import against_dense, arguments, publish
 from benchmarks.shapes import sd15_vae
 from diffusion_engine import SparseDecoder
-from diffusion_engine.cost_model import network_costs, plan_macs
+from diffusion_engine.cost_model import network_costs, sparse_macs
 
 SIDE = 64
 
@@ -25,7 +25,7 @@ def measure(repeats: int) -> list[dict[str, Any]]:
         {"plain": lambda: plain.decode(latents).sample, "channels-last": lambda: vae.decode(latents).sample},
         lambda plan: decoder(latents, cache, plan),
         decoder.plan,
-        lambda plan: plan_macs(costs, plan),
+        lambda plan: sparse_macs(costs, plan.active),
         side=SIDE,
         repeats=repeats,
         weight_bytes=sum(weight.nbytes for weight in vae.decoder.parameters()),

@@ -84,7 +84,7 @@ def against_dense(
         figures.append(
             {
                 "area": round(float(masks[area].float().mean()), 4),
-                "active_fraction": [round(fraction, 4) for fraction in plan.active_fractions],
+                "active_fraction": [round(fraction, 4) for fraction in plan.active.fractions],
                 "dense_s": {name: median[name] for name in dense},
                 "sparse_s": seconds_taken,
                 "speedup": fastest / seconds_taken,

@@ -9,7 +9,7 @@ import torch
 from benchmarks.measuring import against_dense, arguments, publish
 from benchmarks.shapes import sd15_unet
 from diffusion_engine import SparseUNet, TextContext
-from diffusion_engine.cost_model import network_costs, plan_macs
+from diffusion_engine.cost_model import network_costs, sparse_macs
 
 SIDE, BRANCHES = 64, 2
 
@@ -29,7 +29,7 @@ def measure(repeats: int) -> list[dict[str, Any]]:
         },
         lambda plan: sparse(latents, timestep, text, cache, plan),
         sparse.plan,
-        lambda plan: BRANCHES * plan_macs(costs, plan),
+        lambda plan: BRANCHES * sparse_macs(costs, plan.active),
         side=SIDE,
         repeats=repeats,
         weight_bytes=sum(weight.nbytes for weight in unet.parameters()),

@@ -13,22 +13,24 @@ from diffusion_engine.errors import Cancelled, EngineError, UnsupportedModel, Us
 from diffusion_engine.progress import CancelToken, Progress
 
 if TYPE_CHECKING:
-    from diffusion_engine.engine import Defaults, EditableDiffusionEngine, Prediction
-    from diffusion_engine.plan import Plan, PlanPolicy
+    from diffusion_engine.active_rows import PlanPolicy
+    from diffusion_engine.engine import Defaults, EditableDiffusionEngine
+    from diffusion_engine.plan import Plan
     from diffusion_engine.requests import StepPolicy
     from diffusion_engine.sparse_unet import SparseUNet
     from diffusion_engine.sparse_vae import SparseDecoder, SparseEncoder
     from diffusion_engine.step_cache import RowsDelta, StepCache
     from diffusion_engine.text_context import TextContext
     from diffusion_engine.versions import Candidate, Report, Version
+    from diffusion_engine.workload import Prediction
 
 # Loaded when first used: errors and tokens must not cost the seconds that PyTorch and diffusers take.
 _HOMES = {
     "Defaults": "diffusion_engine.engine",
     "EditableDiffusionEngine": "diffusion_engine.engine",
-    "Prediction": "diffusion_engine.engine",
+    "Prediction": "diffusion_engine.workload",
     "Plan": "diffusion_engine.plan",
-    "PlanPolicy": "diffusion_engine.plan",
+    "PlanPolicy": "diffusion_engine.active_rows",
     "StepPolicy": "diffusion_engine.requests",
     "SparseUNet": "diffusion_engine.sparse_unet",
     "SparseDecoder": "diffusion_engine.sparse_vae",

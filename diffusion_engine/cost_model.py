@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from diffusion_engine.plan import Plan
+from diffusion_engine.active_rows import ActiveRows
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ def network_costs(network: Any, levels: int, *, starts_coarse: bool = False) -> 
     return [LevelCost(p, k) for p, k in zip(products, per_key, strict=True)]
 
 
-def plan_macs(costs: Sequence[LevelCost], plan: Plan) -> int:
-    """Multiply-adds of a sparse pass, per segment."""
-    pairs = zip(costs, plan.levels, strict=True)
-    return sum(cost.row(level.rows) * level.active.numel() for cost, level in pairs)
+def sparse_macs(costs: Sequence[LevelCost], active: ActiveRows) -> int:
+    """Multiply-adds of a sparse pass over the active rows, per segment."""
+    levels = zip(costs, active.shapes, active.counts, strict=True)
+    return sum(cost.row(h * w) * count for cost, (h, w), count in levels)
 
 
 def dense_macs(costs: Sequence[LevelCost], shapes: Sequence[tuple[int, int]]) -> int:
@@ -87,6 +87,7 @@ class PassTimer:
     """Predicts seconds of passes as `overhead + multiply-adds / rate`, dense and sparse rates learnt from real calls.
 
     Until a kind has been measured the other's rate stands in; a few calls settle both, and the newest weigh most.
+    One thread observes; any may predict, since what is learnt is replaced as a whole and never changed in place.
     """
 
     _NEWEST = 0.3
@@ -104,7 +105,8 @@ class PassTimer:
         overhead = self.overhead if kind == "sparse" else 0.0
         measured = max(seconds - overhead, 0.1 * seconds) / macs
         before = self._seconds_per_mac.get(kind)
-        self._seconds_per_mac[kind] = measured if before is None else before + self._NEWEST * (measured - before)
+        settled = measured if before is None else before + self._NEWEST * (measured - before)
+        self._seconds_per_mac = {**self._seconds_per_mac, kind: settled}
 
     def predict(self, kind: str, macs: int) -> float:
         return macs * self._rate(kind) + (self.overhead if kind == "sparse" else 0.0)

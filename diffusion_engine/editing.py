@@ -9,9 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from diffusion_engine.cost_model import plan_macs
-from diffusion_engine.pictures import composite, latent_mask, tensor_pixels
-from diffusion_engine.plan import Plan
+from diffusion_engine.pictures import composite, tensor_pixels
 from diffusion_engine.preview import BlendedPreview, clean_estimate
 from diffusion_engine.progress import CancelToken, OnProgress, Progress
 from diffusion_engine.recording import Recording, SlotDelta
@@ -19,9 +17,10 @@ from diffusion_engine.regional import PromptMap
 from diffusion_engine.requests import ResolvedEdit
 from diffusion_engine.samplers import make_scheduler
 from diffusion_engine.step_cache import RowsDelta, StepCache
-from diffusion_engine.trajectory import Trajectory, guided, sample, start_step
+from diffusion_engine.trajectory import Trajectory, guided, sample
 from diffusion_engine.versions import Candidate, CandidateDeltas, Report, Version, VersionState
 from diffusion_engine.workbench import Stopwatch, Workbench
+from diffusion_engine.workload import Workload
 
 
 class Edit:
@@ -46,33 +45,32 @@ class Edit:
         self._watch = Stopwatch()
         model, settings = bench.model, base.settings
         self._branches, self._count = settings.branches, len(edit.seeds)
-        self._segments = self._branches * self._count
         self._shape = bench.latent_shape(settings)
         self._text = model.encode_text(edit.prompt, edit.negative_prompt, self._branches)
         # SDXL's pooled text is a condition of the whole picture, so an edit keeps the base's; its own prompt acts
         # through cross-attention, row by row.
-        self._added = model.added_condition(base.state.condition, settings.size, self._segments)
+        self._added = model.added_condition(base.state.condition, settings.size, self._branches * self._count)
         self._watch.lap("text")
         self._preview = (
             BlendedPreview(bench.preview_map, model.latent_scale, base.state.pixels, edit.blend)
             if on_progress is not None and edit.blend.any()
             else None
         )
-        self._soft = latent_mask(edit.mask, settings.padded, model.latent_scale, model.device)  # [h, w] in 0..1
-        shown = latent_mask(edit.blend, settings.padded, 1, model.device) > 0
-        self._plan, self._decode_plan = bench.plans(self._soft > 0, shown)
+        self._work = Workload(bench, base, edit)
+        self._soft = torch.from_numpy(self._work.cells).to(model.device)
+        self._plan = model.unet.plan_of(self._work.unet)
+        self._decode_plan = model.decoder.plan_of(self._work.decoder)
         prompts = base.state.prompts
         self._prompts = (
             PromptMap.uniform(self._text, model.level_shapes(self._shape), model.device)
             if edit.everywhere
-            else prompts.painted(self._text, self._soft > 0)
+            else prompts.painted(self._text, self._work.cells > 0)
         )
         self._row_prompts = self._prompts.rows(self._plan)
         self._watch.lap("plan")
         self._scheduler = make_scheduler(model.scheduler_config, settings.sampler)
         self._scheduler.set_timesteps(settings.steps, device=model.device)
-        self._steps = base.state.trajectory.steps
-        self._first_step = start_step(self._steps, edit.strength, self._scheduler.order)
+        self._steps, self._first_step = self._work.steps, self._work.start
         self._slots: list[list[SlotDelta]] = []
         self._sparse_steps = self._dense_steps = 0
 
@@ -145,25 +143,19 @@ class Edit:
         inputs = torch.cat([model_input] * self._branches).to(self._bench.model.dtype)
         cache = None if self._recording is None else self._recording.slots[step]
         call = time.perf_counter()
-        if cache is not None and self._by_rows(step):
+        if cache is not None and self._work.by_rows(step):
             out = self._sparse_step(inputs, timestep, cache)
-            self._observe("sparse", call)
+            self._bench.timer.observe("sparse", time.perf_counter() - call, self._work.sparse_macs)
             self._sparse_steps += 1
         else:
             out = self._dense_step(step, inputs, timestep)
-            self._observe("dense", call)
+            self._bench.timer.observe("dense", time.perf_counter() - call, self._work.dense_macs)
             self._dense_steps += 1
         prediction = guided(out.float(), self._edit.guidance, self._branches)
         if self._on_progress is not None:
             estimate = clean_estimate(self._scheduler, timestep, model_input[:1], prediction[:1])
             self._report_progress("denoise", step + 1, self._steps, estimate)
         return prediction
-
-    def _by_rows(self, step: int) -> bool:
-        edit = self._edit
-        if edit.mode == "dense" or edit.policy.is_dense(step, self._steps):
-            return False
-        return edit.mode == "sparse" or self._bench.prefers_sparse(self._plan, self._shape, self._segments)
 
     def _sparse_step(self, inputs: Tensor, timestep: Tensor, cache: StepCache) -> Tensor:
         captured = RowsDelta()
@@ -190,13 +182,12 @@ class Edit:
         recording = self._recording
         unscaled = bench.model.unscaled(latents)
         call = time.perf_counter()
-        cache = None if recording is None or self._edit.mode == "dense" else recording.decoder
-        if cache is not None:
+        cache = None if recording is None else recording.decoder
+        if cache is not None and self._work.decodes_by_rows:
             captured = RowsDelta()
             planes = decoder(unscaled, cache, self._decode_plan, captured=captured)
             self._slots.append([SlotDelta.of_rows(captured, self._decode_plan)] * self._count)
-            macs = self._count * plan_macs(bench.decoder_costs, self._decode_plan)
-            bench.decode_timer.observe("sparse", time.perf_counter() - call, macs)
+            bench.decode_timer.observe("sparse", time.perf_counter() - call, self._work.decode_macs)
         else:  # recording it as well would take half as long again, and can wait until the candidate is chosen
             planes = torch.cat([decoder.dense(one[None]) for one in unscaled])
             self._slots.append(self._unrecorded())
@@ -214,15 +205,6 @@ class Edit:
         whole = sum(delta.nbytes for slot in self._slots for delta in slot if delta.rows is None)
         return whole + sum(slot[0].nbytes for slot in self._slots if slot[0].rows is not None)
 
-    def _observe(self, kind: str, since: float) -> None:
-        bench = self._bench
-        macs = (
-            bench.sparse_macs(self._plan, self._segments)
-            if kind == "sparse"
-            else bench.full_macs(self._shape, self._segments)
-        )
-        bench.timer.observe(kind, time.perf_counter() - since, macs)
-
     def _report_progress(self, stage: str, step: int, steps: int, estimate: Tensor | None = None) -> None:
         if self._on_progress is None:
             return
@@ -235,31 +217,20 @@ class Edit:
         self._on_progress(Progress(stage, step, steps, preview, place, left))
 
     def _report(self) -> Report:
-        bench, plan = self._bench, self._plan
+        work = self._work
         mode = "mixed" if self._sparse_steps and self._dense_steps else "sparse" if self._sparse_steps else "dense"
-        fraction = bench.sparse_macs(plan, 1) / bench.full_macs(self._shape, 1)
-        levels = plan.active_fractions
+        fraction, levels = work.active_fraction, work.unet.fractions
         if mode == "dense":
             fraction, levels = 1.0, [1.0] * len(levels)
         seconds = self._watch.stop()
-        run_steps = self._sparse_steps + self._dense_steps
-        dense = bench.dense_seconds(self._shape, self._branches, run_steps) * self._count
         others = sum(spent for stage, spent in seconds.items() if stage not in ("denoise", "decode", "total"))
         return Report(
             mode=mode,
             active_fraction=fraction,
             active_fraction_per_level=levels,
             seconds=seconds,
-            dense_seconds_estimate=seconds["total"] if mode == "dense" else dense + others,
-            cache_bytes=bench.store.nbytes + self._kept_bytes(),
+            dense_seconds_estimate=seconds["total"] if mode == "dense" else work.dense_seconds() + others,
+            cache_bytes=self._bench.store.nbytes + self._kept_bytes(),
             dense_steps=self._dense_steps,
             sparse_steps=self._sparse_steps,
         )
-
-
-def plan_summary(bench: Workbench, base: Version, mask: Plan, decode: Plan) -> tuple[float, float, float]:
-    """Active fraction, and the expected seconds of an edit by rows and by a dense pass."""
-    shape, branches = bench.latent_shape(base.settings), base.settings.branches
-    fraction = bench.sparse_macs(mask, 1) / bench.full_macs(shape, 1)
-    sparse = bench.sparse_seconds(mask, decode, branches, branches, base.steps)
-    return fraction, sparse, bench.dense_seconds(shape, branches, base.steps)

@@ -8,22 +8,22 @@ import uuid
 import weakref
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import psutil
 import torch
 from PIL import Image
 
+from diffusion_engine.active_rows import PlanPolicy
 from diffusion_engine.background import BackgroundRecorder
 from diffusion_engine.compute_thread import ComputeThread, Result
-from diffusion_engine.editing import Edit, plan_summary
+from diffusion_engine.editing import Edit
 from diffusion_engine.errors import EngineError, UserError
 from diffusion_engine.generating import drift, generate, open_picture
 from diffusion_engine.layers import NormPolicy
 from diffusion_engine.limits import checked_size
 from diffusion_engine.model import Model, load_model
-from diffusion_engine.pictures import latent_mask, mask_array, padded
-from diffusion_engine.plan import PlanPolicy
+from diffusion_engine.pictures import padded
 from diffusion_engine.progress import CancelToken, OnProgress
 from diffusion_engine.recording import Recording, RecordingStore, SlotDelta
 from diffusion_engine.requests import (
@@ -38,6 +38,7 @@ from diffusion_engine.samplers import SAMPLERS, make_scheduler
 from diffusion_engine.step_cache import RowsDelta
 from diffusion_engine.versions import Candidate, CandidateDeltas, Report, SamplingSettings, Version
 from diffusion_engine.workbench import Workbench
+from diffusion_engine.workload import Prediction, Workload
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,6 @@ class Defaults:
     guidance: float
     size: tuple[int, int]
     sampler: str
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What an edit with a mask is expected to cost. active_fraction: of a dense pass's multiply-adds."""
-
-    active_fraction: float
-    seconds: float
-    dense_seconds: float
-    mode: Literal["sparse", "dense"]
 
 
 class EditableDiffusionEngine:
@@ -308,12 +299,13 @@ class EditableDiffusionEngine:
                     if version.parent_id in doomed:
                         doomed.append(version.id)
                 for one in doomed:
-                    recording = self._bench.store.find(one)
-                    if recording is not None and recording.root in doomed:
-                        self._bench.store.drop(recording)
-                    elif recording is not None:
-                        recording.drop_subtree(one)
                     self._versions.pop(one, None)
+            for one in doomed:
+                recording = self._bench.store.find(one)
+                if recording is not None and recording.root in doomed:
+                    self._bench.store.drop(recording)
+                elif recording is not None:
+                    recording.drop_subtree(one)
 
         self._computed(drop)
 
@@ -322,26 +314,34 @@ class EditableDiffusionEngine:
         self.version(version_id)
         return self._background.wait(version_id, timeout)
 
-    def predict(self, version_id: str, mask: Any) -> Prediction:
-        """What an edit with this mask is expected to cost, from the planned rows and from calls measured so far."""
-        base, bench = self.version(version_id), self._bench
-        array = mask_array(mask, base.settings.size, "mask")
+    def predict(
+        self, version_id: str, mask: Any, *, variations: int = 1, strength: float = 1.0, mode: Mode = "auto"
+    ) -> Prediction:
+        """What an edit with these options is expected to cost, from its active rows and from calls measured so far.
 
-        def summary() -> tuple[float, float, float]:
-            soft = latent_mask(array, base.settings.padded, bench.model.latent_scale, bench.model.device)
-            shown = latent_mask(array, base.settings.padded, 1, bench.model.device) > 0
-            return plan_summary(bench, base, *bench.plans(soft > 0, shown))
-
-        fraction, sparse, dense = self._computed(summary)
-        return Prediction(fraction, min(sparse, dense), dense, "sparse" if sparse < dense else "dense")
+        It answers at once, on the caller's thread, whatever is being computed. Options: as in `edit`.
+        """
+        base = self.version(version_id)
+        request = EditRequest(mask=mask, prompt="", variations=variations, strength=strength, mode=mode)
+        return Workload(self._bench, base, request.resolve(base)).prediction()
 
     def unknown_words(self, prompt: str) -> list[str]:
         """Words of a prompt that the starter model was never taught; of other models nothing is known."""
-        return self._bench.model.unknown_words(prompt)
+        return self._bench.model.words.unknown(prompt)
 
     def truncated_words(self, prompt: str) -> str:
         """The end of a prompt that the text encoder will not see; "" if it sees all."""
-        return self._bench.model.truncated_words(prompt)
+        return self._bench.model.words.truncated(prompt)
+
+    def token_count(self, prompt: str) -> tuple[int, int]:
+        """How many tokens a prompt takes, without start and end marks, and how many the text encoder sees."""
+        words = self._bench.model.words
+        return words.count(prompt), words.limit
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Words that the starter model was taught, sorted, for suggestions; () for other models."""
+        return self._bench.model.words.vocabulary
 
     def close(self) -> None:
         """Stops computing; the engine can still be asked for versions."""

@@ -5,7 +5,6 @@ Loading is diffusers' own, from safetensors only, so weights never run code; its
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,13 @@ from diffusers.utils import logging as diffusers_logging
 from torch import Tensor
 from transformers.utils import logging as transformers_logging
 
+from diffusion_engine.active_rows import PlanPolicy
 from diffusion_engine.errors import UnsupportedModel, UserError
-from diffusion_engine.plan import PlanPolicy
 from diffusion_engine.samplers import model_sampler
 from diffusion_engine.sparse_unet import AddedCondition, SparseUNet
 from diffusion_engine.sparse_vae import SparseDecoder, SparseEncoder
 from diffusion_engine.text_context import TextContext
+from diffusion_engine.words import Words, taught_words
 
 STARTER = Path(__file__).resolve().parent.parent / "assets" / "starter-model"
 # Its finest level is cheap, so one row more there costs little; with `deltabrush eval` it brings about half a dB.
@@ -40,6 +40,7 @@ class Model:
     encoder: SparseEncoder
     device: torch.device
     dtype: torch.dtype
+    words: Words
 
     @property
     def scheduler_config(self) -> dict[str, Any]:
@@ -96,21 +97,6 @@ class Model:
         pooled = text.pooled.repeat_interleave(segments // text.branches, 0)
         return {"text_embeds": pooled, "time_ids": ids.expand(segments, -1)}
 
-    def unknown_words(self, prompt: str) -> list[str]:
-        """Words the starter model was never taught: its tokenizer has each word it knows whole. [] for other models."""
-        if self.name != "starter":
-            return []
-        tokenizer = self.pipeline.tokenizer
-        words = dict.fromkeys(re.findall(r"[^\W\d_]+", prompt.lower()))
-        return [word for word in words if len(tokenizer(word, add_special_tokens=False).input_ids) > 1]
-
-    def truncated_words(self, prompt: str) -> str:
-        """The end of a prompt that the text encoder cannot see."""
-        tokenizer = self.pipeline.tokenizer
-        limit = tokenizer.model_max_length - 2  # start and end marks
-        tokens: list[int] = tokenizer(prompt, add_special_tokens=False).input_ids
-        return tokenizer.decode(tokens[limit:]).strip() if len(tokens) > limit else ""
-
     @torch.inference_mode()
     def encode_picture(self, picture: Tensor) -> Tensor:
         """Picture [1, 3, H, W] in -1..1 -> scaled latents fp32 [1, 4, h, w], the posterior's mean."""
@@ -154,6 +140,7 @@ def model_of(
     pipeline.to(device)
     for part in (pipeline.unet, pipeline.vae, pipeline.text_encoder):
         part.eval().requires_grad_(False)
+    taught = taught_words(pipeline.tokenizer, pipeline.text_encoder) if name == "starter" else None
     return Model(
         name=name,
         pipeline=pipeline,
@@ -162,6 +149,7 @@ def model_of(
         encoder=SparseEncoder(pipeline.vae),
         device=device,
         dtype=dtype,
+        words=Words(pipeline.tokenizer, taught),
     )
 
 

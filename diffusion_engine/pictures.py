@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from diffusion_engine.active_rows import pool
 from diffusion_engine.errors import EngineError, UserError
 
 Pixels = NDArray[np.uint8]
@@ -60,11 +61,20 @@ def mask_array(mask: Any, size: tuple[int, int], what: str) -> Pixels:
     return array
 
 
-def latent_mask(mask: Pixels, padded_size: tuple[int, int], scale: int, device: torch.device) -> Tensor:
-    """uint8 [H, W] -> fp32 [h, w] in 0..1 by maximum over each latent cell, so that a single pixel survives."""
-    values = torch.from_numpy(mask).to(device).float().div_(255)[None, None]
-    values = F.pad(values, (0, padded_size[0] - mask.shape[1], 0, padded_size[1] - mask.shape[0]))
-    return F.max_pool2d(values, scale)[0, 0] if scale > 1 else values[0, 0]
+def padded_mask(mask: Pixels, size: tuple[int, int]) -> Pixels:
+    """uint8 [H, W] with zeros on the right and below, up to `size` (width, height)."""
+    return np.pad(mask, ((0, size[1] - mask.shape[0]), (0, size[0] - mask.shape[1])))
+
+
+def latent_mask(mask: Pixels, padded_size: tuple[int, int], scale: int) -> NDArray[np.float32]:
+    """uint8 [H, W] -> fp32 [h, w] in 0..1 by maximum over each latent cell, so that a single pixel survives.
+
+    scale: pixels per side of a cell, a power of 2 that divides the padded size (width, height)
+    """
+    cells = padded_mask(mask, padded_size)
+    for _ in range(scale.bit_length() - 1):
+        cells = pool(cells)
+    return cells.astype(np.float32) / np.float32(255)
 
 
 def composite(parent: Pixels, new: Pixels, blend: Pixels) -> Pixels:

@@ -1,36 +1,17 @@
-"""Plans: for one mask, the active rows of every level and the neighbour tables of every convolution.
-
-The exact receptive field of a UNet is the whole map, so the field is truncated on purpose: at each level the mask is
-max-pooled and grown by a few rows (`PlanPolicy.grow`). What the truncation costs is measured by `deltabrush eval`.
-"""
+"""Plans: the active rows of every level as index tensors, with the neighbour tables of every convolution."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch.nn.functional as F
+import numpy as np
+import torch
 from torch import Tensor
 
-from diffusion_engine.errors import UserError
+from diffusion_engine.active_rows import ActiveRows, Mask
 from kernels import Taps
 from kernels.conv_rows.taps import build_taps
-
-
-@dataclass(frozen=True)
-class PlanPolicy:
-    """How far the plan reaches beyond the mask.
-
-    grow: rows added around the pooled mask per level, finest first; the last entry serves all deeper levels
-    tile: side of the square tiles that active rows are rounded up to, per level in the same way
-    """
-
-    grow: tuple[int, ...] = (1,)
-    tile: tuple[int, ...] = (1,)
-
-    def at(self, level: int) -> tuple[int, int]:
-        return self.grow[min(level, len(self.grow) - 1)], self.tile[min(level, len(self.tile) - 1)]
 
 
 @dataclass(frozen=True)
@@ -44,9 +25,10 @@ class Level:
     def rows(self) -> int:
         return self.shape[0] * self.shape[1]
 
-    @property
-    def fraction(self) -> float:
-        return self.active.numel() / self.rows
+    @staticmethod
+    def of(mask: Mask, device: torch.device) -> Level:
+        active = torch.from_numpy(np.flatnonzero(mask)).to(device)
+        return Level((mask.shape[0], mask.shape[1]), active)
 
     @cached_property
     def same(self) -> Taps:
@@ -66,16 +48,18 @@ class Level:
 class Plan:
     """Levels, finest first, with the taps between neighbours. `levels[i]` is half the size of `levels[i - 1]`."""
 
+    active: ActiveRows
     levels: tuple[Level, ...]
-    pad_before: int = 1
+    pad_before: int
+
+    @staticmethod
+    def of(active: ActiveRows, device: torch.device, *, pad_before: int = 1) -> Plan:
+        """The plan of active rows, with its tensors on a device. pad_before: as in `build_taps`, of the way down."""
+        return Plan(active, tuple(Level.of(mask, device) for mask in active.masks), pad_before)
 
     @property
     def empty(self) -> bool:
         return self.levels[0].active.numel() == 0
-
-    @property
-    def active_fractions(self) -> list[float]:
-        return [level.fraction for level in self.levels]
 
     @cached_property
     def down(self) -> tuple[Taps, ...]:
@@ -88,61 +72,3 @@ class Plan:
         """up[i]: from level i + 1 to level i."""
         pairs = zip(self.levels, self.levels[1:], strict=False)
         return tuple(fine.up_from(coarse) for fine, coarse in pairs)
-
-
-def pool(mask: Tensor) -> Tensor:
-    """bool [H, W] -> bool [H / 2, W / 2]: true where any of the four is. A 1-row mask survives. H and W are even."""
-    rows = mask[0::2] | mask[1::2]
-    return rows[:, 0::2] | rows[:, 1::2]
-
-
-def grow(mask: Tensor, rows: int) -> Tensor:
-    """bool [H, W]: true within `rows` (Chebyshev distance) of a true row."""
-    for axis in (0, 1):
-        for _ in range(min(rows, mask.shape[axis] - 1)):
-            rest = mask.shape[axis] - 1
-            wider = mask.clone()
-            wider.narrow(axis, 1, rest).logical_or_(mask.narrow(axis, 0, rest))
-            wider.narrow(axis, 0, rest).logical_or_(mask.narrow(axis, 1, rest))
-            mask = wider
-    return mask
-
-
-def round_to_tiles(mask: Tensor, side: int) -> Tensor:
-    """bool [H, W]: true in every side x side tile that has a true row."""
-    if side == 1:
-        return mask
-    tiles = F.max_pool2d(mask[None].float(), side, ceil_mode=True)
-    height, width = mask.shape
-    return F.interpolate(tiles[None], scale_factor=side)[0, 0, :height, :width].bool()
-
-
-def _level(mask: Tensor) -> Level:
-    return Level((mask.shape[0], mask.shape[1]), mask.flatten().nonzero().squeeze(1))
-
-
-def _checked(mask: Tensor, levels: int) -> Tensor:
-    step = 2 ** (levels - 1)
-    if mask.ndim != 2 or mask.shape[0] % step or mask.shape[1] % step:
-        raise UserError(f"A plan needs a mask [h, w] with sides divisible by {step}; this one is {list(mask.shape)}.")
-    return mask.bool()
-
-
-def plan_pyramid(mask: Tensor, levels: int, policy: PlanPolicy, *, pad_before: int = 1) -> Plan:
-    """Plan of a network whose finest level is the mask's: a UNet, or an encoder.
-
-    mask: bool [h, w] at the finest level, sides divisible by 2 ** (levels - 1)
-    """
-    pooled = [_checked(mask, levels)]
-    while len(pooled) < levels:
-        pooled.append(pool(pooled[-1]))
-    return plan_from_masks(pooled, policy, pad_before=pad_before)
-
-
-def plan_from_masks(masks: Sequence[Tensor], policy: PlanPolicy, *, pad_before: int = 1) -> Plan:
-    """Plan with the given wanted rows per level, finest first, each grown and rounded to tiles by the policy."""
-    grown: list[Level] = []
-    for index, mask in enumerate(masks):
-        rows, tile = policy.at(index)
-        grown.append(_level(round_to_tiles(grow(mask, rows), tile)))
-    return Plan(tuple(grown), pad_before)

@@ -2,7 +2,7 @@
 
 Computed from the modules of a loaded network, by passing masks through the same blocks that its forward passes maps
 through. Attention and group statistics reach everything, and are left out: with them every field is the whole map. A
-plan truncates the field on purpose (see `plan.py`); this is what it truncates.
+plan truncates the field on purpose (see `active_rows.py`); this is what it truncates.
 """
 
 from __future__ import annotations

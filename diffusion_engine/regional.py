@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from diffusion_engine.plan import Plan, pool
+from diffusion_engine.active_rows import MaskLike, pyramid
+from diffusion_engine.plan import Plan
 from diffusion_engine.text_context import RowPrompts, TextContext, attend_text
 
 
@@ -35,13 +36,13 @@ class PromptMap:
         """One prompt everywhere."""
         return PromptMap((text,), tuple(torch.zeros(h * w, dtype=torch.long, device=device) for h, w in shapes))
 
-    def painted(self, text: TextContext, mask: Tensor) -> PromptMap:
+    def painted(self, text: TextContext, mask: MaskLike) -> PromptMap:
         """The map after an edit: rows under the mask (bool [h, w], latents that change) now belong to `text`; a coarse
         row does where any of its finer ones does. Prompts that are left without rows are dropped."""
         index: list[Tensor] = []
-        for old in self.index:
-            mask = mask if not index else pool(mask)
-            index.append(torch.where(mask.flatten(), len(self.texts), old))
+        for old, here in zip(self.index, pyramid(mask, len(self.index)), strict=True):
+            rows = torch.from_numpy(here.flatten()).to(old.device)
+            index.append(torch.where(rows, len(self.texts), old))
         used = sorted({int(i) for level in index for i in level.unique()})
         renumber = torch.full((len(self.texts) + 1,), -1, dtype=torch.long, device=index[0].device)
         renumber[used] = torch.arange(len(used), device=renumber.device)

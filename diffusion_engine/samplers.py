@@ -31,20 +31,28 @@ def model_sampler(class_name: str) -> str:
     return next((name for name, (known, _) in SAMPLERS.items() if known == class_name), "ddim")
 
 
+def scheduler_class(sampler: str) -> Any:
+    """The diffusers class of a sampler: a name of SAMPLERS or of such a class.
+
+    Raises UserError for a name that is neither, or a class that cannot be used here.
+    """
+    name, _ = SAMPLERS.get(sampler, (sampler, {}))
+    found = getattr(diffusers, name, None) if name.endswith("Scheduler") else None
+    if found is None or any(mark in name for mark in _UNUSABLE):
+        raise UserError(f"There is no sampler {sampler!r}; choose one of: {', '.join(SAMPLERS)}.")
+    if not hasattr(found, "add_noise"):
+        raise UserError(f"The sampler {sampler!r} cannot start from a picture; choose one of: {', '.join(SAMPLERS)}.")
+    return found
+
+
 def make_scheduler(config: dict[str, Any], sampler: str) -> Any:
     """A new scheduler, of its own state, on the model's noise schedule.
 
-    config: the model's scheduler config; sampler: a name of SAMPLERS or of a diffusers scheduler class.
-    Raises UserError for a name that is neither, or a class that cannot be used here.
+    config: the model's scheduler config; sampler: as in `scheduler_class`, which says what is refused.
     """
-    class_name, extra = SAMPLERS.get(sampler, (sampler, {}))
-    scheduler_class = getattr(diffusers, class_name, None) if class_name.endswith("Scheduler") else None
-    if scheduler_class is None or any(mark in class_name for mark in _UNUSABLE):
-        raise UserError(f"There is no sampler {sampler!r}; choose one of: {', '.join(SAMPLERS)}.")
-    if not hasattr(scheduler_class, "add_noise"):
-        raise UserError(f"The sampler {sampler!r} cannot start from a picture; choose one of: {', '.join(SAMPLERS)}.")
+    kind, (_, extra) = scheduler_class(sampler), SAMPLERS.get(sampler, (sampler, {}))
     try:
-        return scheduler_class.from_config({**config, **extra})
+        return kind.from_config({**config, **extra})
     except ImportError as missing:
         package = getattr(missing, "name", None) or "another package"
         raise UserError(f"The sampler {sampler!r} needs {package}, which is missing; choose another.") from missing

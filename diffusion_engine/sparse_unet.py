@@ -11,7 +11,8 @@ from diffusers import UNet2DConditionModel
 from torch import Tensor
 
 from diffusion_engine import layers
-from diffusion_engine.plan import Plan, PlanPolicy, plan_pyramid
+from diffusion_engine.active_rows import ActiveRows, MaskLike, PlanPolicy, pyramid
+from diffusion_engine.plan import Plan
 from diffusion_engine.recorder import Recorder, from_rows, recording, to_rows
 from diffusion_engine.regional import PromptMap, regional_attention
 from diffusion_engine.step_cache import RowsDelta, StepCache
@@ -44,9 +45,16 @@ class SparseUNet:
         self.level_count = len(unet.config["block_out_channels"])
         self.dense_calls = 0  # how often diffusers' forward has run
 
-    def plan(self, mask: Tensor) -> Plan:
-        """Plan of a compute mask, bool [h, w] at latent resolution, sides divisible by 2 ** (levels - 1)."""
-        return plan_pyramid(mask, self.level_count, self.policy, pad_before=self.unet.config["downsample_padding"])
+    def active_rows(self, mask: MaskLike) -> ActiveRows:
+        """Active rows of a compute mask, bool [h, w] at latent resolution, sides divisible by 2 ** (levels - 1)."""
+        return ActiveRows.of(pyramid(mask, self.level_count), self.policy)
+
+    def plan_of(self, active: ActiveRows) -> Plan:
+        return Plan.of(active, self.unet.device, pad_before=self.unet.config["downsample_padding"])
+
+    def plan(self, mask: MaskLike) -> Plan:
+        """Plan of a compute mask; see `active_rows`."""
+        return self.plan_of(self.active_rows(mask))
 
     @torch.inference_mode()
     def dense(

@@ -10,8 +10,9 @@ from diffusers import AutoencoderKL
 from torch import Tensor
 
 from diffusion_engine import layers
+from diffusion_engine.active_rows import ActiveRows, MaskLike, PlanPolicy, as_mask, pyramid
 from diffusion_engine.errors import UserError
-from diffusion_engine.plan import Plan, PlanPolicy, plan_from_masks, plan_pyramid, pool
+from diffusion_engine.plan import Plan
 from diffusion_engine.recorder import Recorder, from_rows, recording, to_rows
 from diffusion_engine.step_cache import RowsDelta, StepCache
 from diffusion_engine.supported import check_vae
@@ -33,22 +34,27 @@ class SparseDecoder:
         self.policy = policy or DECODER_POLICY
         self.level_count = len(vae.config["block_out_channels"])
 
-    def plan(self, mask: Tensor, pixels: Tensor | None = None) -> Plan:
-        """Plan for latents that change where `mask` (bool [h, w]) is true.
+    def active_rows(self, mask: MaskLike, pixels: MaskLike | None = None) -> ActiveRows:
+        """Active rows for latents that change where `mask` (bool [h, w]) is true.
 
         pixels: bool [8 h, 8 w], the pixels that are wanted, by default all of the mask's; fewer cost less. Growth is
         in rows of each level (`policy`), so the finest levels, where the cost is, hardly exceed what is shown.
         """
-        scale = 2 ** (self.level_count - 1)
+        scale, latents = 2 ** (self.level_count - 1), as_mask(mask)
         if pixels is None:
-            pixels = mask.repeat_interleave(scale, 0).repeat_interleave(scale, 1)
-        if pixels.shape != (mask.shape[0] * scale, mask.shape[1] * scale):
-            raise UserError(f"The pixel mask must be {scale} times the size of the latent mask {list(mask.shape)}.")
-        masks = [pixels.bool()]
-        while len(masks) < self.level_count:
-            masks.append(pool(masks[-1]))
-        masks[-1] = masks[-1] | mask.bool()
-        return plan_from_masks(masks, self.policy)
+            pixels = latents.repeat(scale, 0).repeat(scale, 1)
+        if pixels.shape != (latents.shape[0] * scale, latents.shape[1] * scale):
+            raise UserError(f"The pixel mask must be {scale} times the size of the latent mask {list(latents.shape)}.")
+        masks = pyramid(pixels, self.level_count)
+        masks[-1] = masks[-1] | latents
+        return ActiveRows.of(masks, self.policy)
+
+    def plan_of(self, active: ActiveRows) -> Plan:
+        return Plan.of(active, self.vae.device)
+
+    def plan(self, mask: MaskLike, pixels: MaskLike | None = None) -> Plan:
+        """Plan for latents that change where `mask` is true; see `active_rows`."""
+        return self.plan_of(self.active_rows(mask, pixels))
 
     @torch.inference_mode()
     def dense(self, latents: Tensor) -> Tensor:
@@ -116,9 +122,10 @@ class SparseEncoder:
         self.policy = policy or PlanPolicy()
         self.level_count = len(vae.config["block_out_channels"])
 
-    def plan(self, pixels: Tensor) -> Plan:
+    def plan(self, pixels: MaskLike) -> Plan:
         """Plan for a picture that changed where `pixels` (bool [H, W], sides divisible by 8) is true."""
-        return plan_pyramid(pixels, self.level_count, self.policy, pad_before=0)
+        active = ActiveRows.of(pyramid(pixels, self.level_count), self.policy)
+        return Plan.of(active, self.vae.device, pad_before=0)
 
     @torch.inference_mode()
     def record(self, picture: Tensor, *, dtype: torch.dtype | None = None) -> tuple[Tensor, StepCache]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
-from diffusion_engine.cost_model import PassTimer, dense_macs, network_costs, plan_macs
+from diffusion_engine.cost_model import PassTimer, dense_macs, network_costs, sparse_macs
 from diffusion_engine.model import Model
 from diffusion_engine.noise import tile_noise
 from diffusion_engine.pictures import tensor_pixels
-from diffusion_engine.plan import Plan, pool
 from diffusion_engine.preview import PreviewMap
 from diffusion_engine.recording import Recording, RecordingStore
 from diffusion_engine.regional import PromptMap
@@ -68,9 +68,6 @@ class Workbench:
         channels: int = self.model.pipeline.unet.config["in_channels"]
         return torch.cat([tile_noise(seed, shape, channels) for seed in seeds]).to(self.model.device)
 
-    def sparse_macs(self, plan: Plan, segments: int) -> int:
-        return segments * plan_macs(self.unet_costs, plan)
-
     def full_macs(self, shape: tuple[int, int], segments: int) -> int:
         return segments * dense_macs(self.unet_costs, self.model.level_shapes(shape))
 
@@ -79,29 +76,6 @@ class Workbench:
         finest = (shape[0] * scale, shape[1] * scale)
         levels = [(finest[0] >> i, finest[1] >> i) for i in range(self.model.decoder.level_count)]
         return dense_macs(self.decoder_costs, levels)
-
-    def dense_seconds(self, shape: tuple[int, int], branches: int, steps: int) -> float:
-        """Estimate of one whole dense request: all steps and one decode."""
-        per_step = self.timer.predict("dense", self.full_macs(shape, branches))
-        return steps * per_step + self.decode_timer.predict("dense", self.decode_macs(shape))
-
-    def sparse_seconds(self, plan: Plan, decode_plan: Plan, segments: int, branches: int, steps: int) -> float:
-        """Estimate of the same request by rows."""
-        per_step = self.timer.predict("sparse", self.sparse_macs(plan, segments))
-        decode = segments // branches * plan_macs(self.decoder_costs, decode_plan)
-        return steps * per_step + self.decode_timer.predict("sparse", decode)
-
-    def prefers_sparse(self, plan: Plan, shape: tuple[int, int], segments: int) -> bool:
-        """Whether a pass over the planned rows is expected to cost less than a dense one."""
-        sparse = self.timer.predict("sparse", self.sparse_macs(plan, segments))
-        return sparse < self.timer.predict("dense", self.full_macs(shape, segments))
-
-    def plans(self, mask: Tensor, blend: Tensor) -> tuple[Plan, Plan]:
-        """UNet and decoder plans. mask: bool [h, w] of latents that change; blend: bool [8 h, 8 w], pixels shown."""
-        shown = blend
-        for _ in range(self.model.decoder.level_count - 1):
-            shown = pool(shown)
-        return self.model.unet.plan(mask), self.model.decoder.plan(mask | shown, blend)
 
     @property
     def calibrated(self) -> bool:
@@ -117,14 +91,15 @@ class Workbench:
     ) -> None:
         """Measures what a sparse pass costs that has next to nothing to compute: one row of the finest level."""
         assert cache is not None, "there is nothing to run over"
-        mask = torch.zeros(inputs.shape[2:], dtype=torch.bool, device=inputs.device)
+        mask = np.zeros(inputs.shape[2:], np.bool_)
         mask[0, 0] = True
         plan = self.model.unet.plan(mask)
         prompts = text.rows(plan) if isinstance(text, PromptMap) else text
         self.model.unet(inputs, timestep, prompts, cache, plan, added)  # builds the plan's tables
         begun = time.perf_counter()
         self.model.unet(inputs, timestep, prompts, cache, plan, added)
-        self.timer.calibrate_overhead(time.perf_counter() - begun, self.sparse_macs(plan, inputs.shape[0]))
+        macs = inputs.shape[0] * sparse_macs(self.unet_costs, plan.active)
+        self.timer.calibrate_overhead(time.perf_counter() - begun, macs)
         self._calibrated = True
 
     def has_room(self, recording: Recording, slot: int, copies: int = 1) -> bool:

@@ -10,13 +10,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
-from editor.limits import MAX_PIXELS, MAX_SIDE, MIN_SIDE
+from editor.limits import MAX_GUIDANCE, MAX_SEED, MAX_SIDE, MAX_STEPS, MAX_WORK_PIXELS, MIN_SIDE
 
 EDITOR_OPTIONS = {
     "host": "--host",
     "port": "--port",
     "auth": "--auth",
     "output_dir": "--output-dir",
+    "sessions_dir": "--sessions-dir",
     "cache_budget_bytes": "--cache-budget",
     "open_browser": "--no-browser",
 }
@@ -86,6 +87,9 @@ def _add_editor_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--auth", metavar="USER:PASSWORD", help="ask for a password; needed with any other --host")
     group.add_argument("--output-dir", type=Path, metavar="FOLDER", help="where pictures are saved (default outputs)")
     group.add_argument(
+        "--sessions-dir", type=Path, metavar="FOLDER", help="where work is kept (default: with your other data)"
+    )
+    group.add_argument(
         "--cache-budget",
         dest="cache_budget_bytes",
         type=_gigabytes,
@@ -115,11 +119,17 @@ def _add_sampling_options(parser: argparse.ArgumentParser) -> None:
         help=".png, .webp (both lossless) or .jpg; replaced if it exists",
     )
     parser.add_argument("--negative", metavar="PROMPT", help="what not to paint")
-    parser.add_argument("--steps", type=_whole(1, 200), help="denoising steps (default: the model's)")
+    parser.add_argument("--steps", type=_whole(1, MAX_STEPS), help="denoising steps (default: the model's)")
     parser.add_argument(
-        "--guidance", type=_number(0, 50), help="how closely to follow the prompt (default: the model's)"
+        "--guidance", type=_number(0, MAX_GUIDANCE), help="how closely to follow the prompt (default: the model's)"
     )
-    parser.add_argument("--seed", type=_whole(0, 2**63 - 1), default=0, help="same seed, same picture (default 0)")
+    parser.add_argument(
+        "--no-metadata",
+        dest="metadata",
+        action="store_false",
+        help="write into the file nothing but the picture: not how it was made, nor with what camera",
+    )
+    parser.add_argument("--seed", type=_whole(0, MAX_SEED), default=0, help="same seed, same picture (default 0)")
     _add_engine_options(parser)
 
 
@@ -193,10 +203,10 @@ def _gigabytes(text: str) -> int:
 def _size(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,6})[x×](\d{1,6})", text, re.ASCII)
     size = (int(match[1]), int(match[2])) if match else (0, 0)
-    if min(size) < MIN_SIDE or max(size) > MAX_SIDE or size[0] * size[1] > MAX_PIXELS:
+    if min(size) < MIN_SIDE or max(size) > MAX_SIDE or size[0] * size[1] > MAX_WORK_PIXELS:
         raise argparse.ArgumentTypeError(
             f"must be WIDTHxHEIGHT, such as 512x512, with sides from {MIN_SIDE} to {MAX_SIDE} and at most "
-            f"{MAX_PIXELS / 1e6:.1f} million pixels, not {text!r}"
+            f"{MAX_WORK_PIXELS / 1e6:.1f} million pixels, not {text!r}"
         )
     return size
 

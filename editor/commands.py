@@ -15,10 +15,12 @@ import numpy as np
 from diffusion_engine import EngineError, UserError
 from editor.arguments import ENGINE_OPTIONS, program_version
 from editor.files import check_writable, label, replace_file
+from editor.history import Entry
 from editor.images import Picture, check_alpha_fits, open_picture, output_format, save_picture
 from editor.masks import Mask, feather, grow, harden, is_empty, read_mask
 from editor.requests import EditRequest
 from editor.terminal import ProgressBar, cancel_on_interrupt, note
+from editor.workspace import Area, Workspace
 
 if TYPE_CHECKING:
     from diffusion_engine import Candidate, EditableDiffusionEngine
@@ -52,7 +54,9 @@ def generate(options: Namespace) -> int:
             "sampler": version.sampler,
             "model": version.model_name,
             "version": program_version(),
+            "kind": "generated",
         },
+        metadata=options.metadata,
     )
     print(f"{options.output}  {version.image.width}x{version.image.height}")
     return 0
@@ -82,12 +86,15 @@ def edit(options: Namespace) -> int:
     )
     with _engine(options) as engine:
         _note_unread_words(engine, options.prompt)
-        base = engine.open(picture.rgb, steps=options.steps, guidance=options.guidance)
+        settings = {"steps": options.steps, "guidance": options.guidance}
+        opened = Entry("opened", None, "", picture.rgb, settings=settings)
+        area = Workspace(engine).area(opened, mask)
+        base = engine.version(area.version_id)
         with ProgressBar() as bar, cancel_on_interrupt() as cancel:
             candidates = engine.edit(
                 base.id,
-                mask,
-                blend_mask=blend_mask,
+                area.box.cut(mask),
+                blend_mask=area.box.cut(blend_mask),
                 **asked.for_engine(),
                 on_progress=bar,
                 cancel=cancel,
@@ -96,15 +103,16 @@ def edit(options: Namespace) -> int:
             "prompt": options.prompt,
             "negative_prompt": options.negative or "",
             "strength": options.strength,
-            "grow": options.grow,
-            "feather": options.feather,
+            "grow_px": options.grow,
+            "feather_px": options.feather,
             "steps": base.steps,
+            "guidance": base.guidance,
             "sampler": base.sampler,
             "model": base.model_name,
             "version": program_version(),
         }
     results = [
-        _write(candidate, path, picture, blend_mask, request)
+        _write(candidate, area, path, picture, blend_mask, request, options.metadata)
         for candidate, path in zip(candidates, outputs, strict=True)
     ]
     changed_outside = sum(result["changed_outside"] for result in results)
@@ -127,12 +135,20 @@ def edit(options: Namespace) -> int:
 
 
 def _write(
-    candidate: Candidate, path: Path, picture: Picture, blend_mask: Mask, request: dict[str, Any]
+    candidate: Candidate,
+    area: Area,
+    path: Path,
+    picture: Picture,
+    blend_mask: Mask,
+    request: dict[str, Any],
+    metadata: bool,
 ) -> dict[str, Any]:
     """Saves one variation and returns its entry of the report, with the pixels outside the mask counted in the file as
     it can be read back. JPEG changes every pixel a little, so there the picture handed to it is counted."""
-    save_picture(candidate.image, path, picture.alpha, {**request, "seed": candidate.seed})
-    written = candidate.image if output_format(path) == "JPEG" else open_picture(path).rgb
+    made = {**request, "seed": candidate.seed, "kind": "edited"}
+    image = area.whole(picture.rgb, candidate.image)
+    save_picture(image, path, picture.alpha, made, picture.exif, metadata)
+    written = image if output_format(path) == "JPEG" else open_picture(path).rgb
     differs = (np.asarray(written) != np.asarray(picture.rgb)).any(axis=-1)
     changed_outside = int(np.count_nonzero(differs & (blend_mask == 0)))
     report = candidate.report

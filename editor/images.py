@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,6 +16,7 @@ from PIL import Image, PngImagePlugin
 from diffusion_engine import UserError
 from editor.files import label, replace_file
 from editor.limits import MAX_PIXELS, MAX_SIDE, MIN_SIDE
+from editor.metadata import add_text_chunks, camera_tags, exif_block, infotext, read_made_with, xmp_packet
 from editor.pixel_formats import eight_bit, split_alpha, srgb_profile, to_srgb, turn_upright
 
 MAX_FILE_BYTES = 256 * 2**20
@@ -38,13 +38,17 @@ class Picture:
     """A decoded picture, upright, in 8-bit sRGB.
 
     `rgb` is mode "RGB"; `alpha` mode "L" of the same size, or None where the file has no transparency. `notices` are
-    sentences for the person about what was converted or left out. `source_format` is one of READABLE.
+    sentences for the person about what was converted or left out. `source_format` is one of READABLE. `exif` is what of
+    the camera's is kept on export, None where the file has none of it; `made` how the picture was made, where a program
+    wrote that into it: see `editor.metadata`.
     """
 
     rgb: Image.Image
     alpha: Image.Image | None
     notices: tuple[str, ...]
     source_format: str
+    exif: Image.Exif | None = None
+    made: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,11 @@ def normalise(decoded: Decoded) -> Picture:
         colour, scaled = eight_bit(colour)
     except ValueError as error:
         raise UserError(f"The picture cannot be used because {error}: save it as 8-bit or 16-bit PNG.") from error
-    rgb, converted = to_srgb(colour, decoded.image.info.get("icc_profile"))
-    rgb.info = {}  # profile and metadata end here: exports carry none of it
-    return Picture(rgb, alpha, decoded.notices + scaled + converted, decoded.source_format)
+    info = decoded.image.info
+    rgb, converted = to_srgb(colour, info.get("icc_profile"))
+    rgb.info = {}  # profile and metadata end here: exports carry none of it but what is checked below
+    notices = decoded.notices + scaled + converted
+    return Picture(rgb, alpha, notices, decoded.source_format, camera_tags(decoded.image), read_made_with(info))
 
 
 def decode(source: Source, what: str) -> Decoded:
@@ -114,40 +120,53 @@ def save_picture(
     rgb: Image.Image,
     path: str | os.PathLike[str],
     alpha: Image.Image | None = None,
-    parameters: dict[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    exif: Image.Exif | None = None,
+    metadata: bool = True,
 ) -> None:
-    """Writes a picture, tagged as sRGB: lossless PNG or WebP, or JPEG at quality 95, by the file's suffix.
-
-    `alpha` ("L", the size of `rgb`) goes back into PNG and WebP, with the colours under alpha 0 as they are; JPEG takes
-    none unless it is opaque everywhere. `parameters` go into a PNG's text chunk "deltabrush" as JSON. Raises UserError.
-    """
+    """Writes a picture in the format of the file's suffix, as `encode_picture` does. Raises UserError."""
     file_format = output_format(path)
     check_alpha_fits(path, alpha)
+    replace_file(path, encode_picture(rgb, file_format, alpha, parameters, exif, metadata))
+
+
+def encode_picture(
+    rgb: Image.Image,
+    file_format: str,
+    alpha: Image.Image | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    exif: Image.Exif | None = None,
+    metadata: bool = True,
+) -> bytes:
+    """A file's bytes, tagged as sRGB: lossless "PNG" or "WEBP", or "JPEG" at quality 95.
+
+    `alpha` ("L", the size of `rgb`) goes back into PNG and WebP, with the colours under alpha 0 as they are; JPEG takes
+    none. `parameters`, how the picture was made, and `exif`, of which the camera's tags are kept, are embedded as
+    `editor.metadata` says; nothing is without `metadata`.
+    """
+    image = rgb
     if alpha is not None and file_format != "JPEG":
-        rgb = rgb.copy()
-        rgb.putalpha(alpha)
-    replace_file(path, _encode(rgb, file_format, parameters))
+        image = rgb.copy()
+        image.putalpha(alpha)
+    made = parameters if parameters and metadata else {}
+    exif = exif if metadata else None
+    buffer = io.BytesIO()
+    if file_format == "PNG":
+        chunks = PngImagePlugin.PngInfo()
+        chunks.add(b"sRGB", b"\0")  # the standard's own tag: perceptual intent
+        add_text_chunks(chunks, made, rgb.size)
+        image.save(buffer, "PNG", pnginfo=chunks, exif=exif_block(exif, ""))
+    else:
+        options = {"lossless": True, "exact": True} if file_format == "WEBP" else {"quality": 95, "subsampling": 0}
+        carried = {"exif": exif_block(exif, infotext(made, rgb.size)), "xmp": xmp_packet(made)}
+        image.save(buffer, file_format, icc_profile=srgb_profile(), **options, **carried)
+    return buffer.getvalue()
 
 
 def check_alpha_fits(path: str | os.PathLike[str], alpha: Image.Image | None) -> None:
     """Raises UserError if a file of this suffix would lose the picture's transparency."""
     if output_format(path) == "JPEG" and alpha is not None and alpha.getextrema() != (255, 255):
         raise UserError(f"{label(path)} cannot hold the picture's transparency: end its name in .png or .webp.")
-
-
-def _encode(image: Image.Image, file_format: str, parameters: dict[str, Any] | None) -> bytes:
-    buffer = io.BytesIO()
-    if file_format == "PNG":
-        text = PngImagePlugin.PngInfo()
-        text.add(b"sRGB", b"\0")  # the standard's own tag: perceptual intent
-        if parameters is not None:
-            text.add_text("deltabrush", json.dumps(parameters))
-        image.save(buffer, "PNG", pnginfo=text)
-    elif file_format == "WEBP":
-        image.save(buffer, "WEBP", lossless=True, exact=True, icc_profile=srgb_profile())
-    else:
-        image.save(buffer, "JPEG", quality=95, subsampling=0, icc_profile=srgb_profile())
-    return buffer.getvalue()
 
 
 def _name(source: Source, what: str) -> str:

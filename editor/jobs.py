@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 from diffusion_engine import Cancelled, CancelToken, Progress, UserError
@@ -46,40 +45,66 @@ class Turns:
 
 
 class Job(Generic[Result]):
-    """One piece of work in its own thread, begun as soon as it has its turn; `token` stops it."""
+    """One piece of work in its own thread; after `start` it begins as soon as it has its turn.
 
-    def __init__(self, work: Work[Result], turns: Turns, token: CancelToken) -> None:
-        self._token = token
-        self._events: SimpleQueue[Progress | None] = SimpleQueue()
+    Anyone may follow it, from the beginning or later, and stop following without stopping it; `cancel` does that.
+    """
+
+    def __init__(self, work: Work[Result], turns: Turns, ended: Callable[[], None] = lambda: None) -> None:
+        """ended: called when the work is over, however it ended."""
+        self._token = CancelToken()
+        self._changed = threading.Condition()
+        self._latest: Progress | None = None
         self._outcome: Future[Result] = Future()
-        self._thread = threading.Thread(target=self._run, args=(work, turns), name="deltabrush-job", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(work, turns, ended), name="deltabrush-job", daemon=True)
+
+    def start(self) -> None:
         self._thread.start()
 
-    def progress(self) -> Generator[Progress]:
-        """Yields the newest step as the work goes on (a slow reader skips some). Leaving early stops the work."""
-        try:
-            while (event := self._newest()) is not None:
-                yield event
-        finally:
-            self._token.cancel()
-            self._thread.join()
+    @property
+    def done(self) -> bool:
+        return self._outcome.done()
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the work raised, once it is done."""
+        return self._outcome.exception() if self.done else None
+
+    def cancel(self) -> None:
+        """Stops it within a step."""
+        self._token.cancel()
+
+    def __iter__(self) -> Generator[Progress]:
+        """Yields the newest step as the work goes on (a slow reader skips some), then raises what the work raised."""
+        seen: Progress | None = None
+        while (newest := self._newer_than(seen)) is not None:
+            yield newest
+            seen = newest
+        self.result()
 
     def result(self) -> Result:
-        """What the work returned, or raises what it raised."""
+        """What the work returned, or raises what it raised; waits for it."""
         return self._outcome.result()
 
-    def _run(self, work: Work[Result], turns: Turns) -> None:
+    def _newer_than(self, seen: Progress | None) -> Progress | None:
+        """Waits for a step that has not been seen; None once the work is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.done or self._latest is not seen)
+            return None if self.done else self._latest
+
+    def _run(self, work: Work[Result], turns: Turns, ended: Callable[[], None]) -> None:
         try:
             with turns.take(self._token):
-                result = work(self._events.put, self._token)
+                result = work(self._report, self._token)
             self._outcome.set_result(result)
         except BaseException as error:
             self._outcome.set_exception(error)
         finally:
-            self._events.put(None)
+            ended()
+            with self._changed:
+                self._changed.notify_all()
 
-    def _newest(self) -> Progress | None:
-        event = self._events.get()
-        while event is not None and not self._events.empty():
-            event = self._events.get()
-        return event
+    def _report(self, progress: Progress) -> None:
+        with self._changed:
+            self._latest = progress
+            self._changed.notify_all()

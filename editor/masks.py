@@ -51,6 +51,20 @@ def read_mask(source: str | os.PathLike[str] | bytes | Image.Image, size: tuple[
     return mask
 
 
+def placed(part: bytes, corner: tuple[int, int], size: tuple[int, int]) -> Mask:
+    """A mask of the size (width, height) from the file of its painted part, whose left top is at `corner`.
+
+    Raises UserError if the file is no picture or the part does not fit.
+    """
+    levels = np.array(decode(part, "The mask").image.convert("L"))
+    (left, top), (height, width) = corner, levels.shape
+    if left < 0 or top < 0 or left + width > size[0] or top + height > size[1]:
+        raise UserError("The mask lies outside the picture: paint it again.")
+    mask = np.zeros((size[1], size[0]), np.uint8)
+    mask[top : top + height, left : left + width] = levels
+    return mask
+
+
 def is_empty(mask: Mask) -> bool:
     """True if nothing at all is painted."""
     return not mask.any()

@@ -20,6 +20,7 @@ class GenerateRequest:
     steps: int | None = None
     seed: int = 0
     guidance: float | None = None
+    sampler: str | None = None
 
 
 @dataclass(frozen=True)

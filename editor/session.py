@@ -1,287 +1,347 @@
-"""One person's editing: the picture as it stands, its history, the candidates that wait, and the one running job."""
+"""One person's editing: the history, what waits to be kept, and the one running job."""
 
 from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from diffusion_engine import CancelToken, Progress, UserError
+from diffusion_engine import UserError
 from editor import masks
+from editor.areas import Box
 from editor.arguments import program_version
+from editor.history import Entry, History, Made, named
 from editor.images import Picture
 from editor.jobs import Job, Turns, Work
+from editor.proposals import MADE_WITH, MAX_TAKES, SETTINGS, Proposal, Take, made_by
 from editor.requests import EditRequest, GenerateRequest
+from editor.snapshot import Draft, Snapshot
+from editor.workspace import Tiles, Workspace
 
 if TYPE_CHECKING:
     from PIL import Image
 
-    from diffusion_engine import Candidate, EditableDiffusionEngine, Version
-
-
-MADE_WITH = ("prompt", "negative_prompt", "seed", "steps", "guidance", "sampler")
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """Candidates of one edit, waiting to be kept or dropped. `painted`, `blend`: uint8 [H, W]."""
-
-    number: int
-    request: EditRequest
-    candidates: tuple[Candidate, ...]
-    painted: masks.Mask
-    blend: masks.Mask
-    shown: int = 0
-
-    @property
-    def candidate(self) -> Candidate:
-        return self.candidates[self.shown]
-
-    @property
-    def picture_ids(self) -> list[str]:
-        """What `EditSession.picture` calls the candidates."""
-        return [f"candidate-{self.number}-{index}" for index in range(len(self.candidates))]
+    from diffusion_engine import EditableDiffusionEngine, Version
 
 
 class EditSession:
     """Owns everything one person works on; the engine is shared. Safe to call from several threads.
 
-    `generate` and `edit` are generators: they yield progress and store their result when they are exhausted. A
-    cancelled, failed or abandoned one leaves the shown picture and the history behind it as they were.
-    `mask_id` changes when a painted mask no longer belongs to the picture and must be cleared.
+    `generate` and `edit` start a job and return it; it stores its result when it is done, whether or not anyone follows
+    it. A cancelled or failed one leaves the shown picture and the history behind it as they were.
+    `document` changes when the mask on the page belongs to another picture; `used_masks` when a mask has served.
     """
 
-    def __init__(self, engine: EditableDiffusionEngine, turns: Turns) -> None:
-        self.key = secrets.token_urlsafe(16)
-        self.versions: dict[str, Version] = {}
-        self.current: Version | None = None
+    def __init__(
+        self,
+        engine: EditableDiffusionEngine,
+        turns: Turns,
+        snapshot: Snapshot | None = None,
+        changed: Callable[[EditSession], None] = lambda session: None,
+    ) -> None:
+        """changed: called after each change that a snapshot would show."""
+        self.key = snapshot.key if snapshot else secrets.token_urlsafe(16)
+        self.history = History()
         self.proposal: Proposal | None = None
-        self.upload: bytes | None = None
-        self.mask_id = 0
+        self.job: Job[None] | None = None
+        self.job_size: tuple[int, int] | None = None
+        self.upload: tuple[str, bytes] | None = None  # name, file
+        self.draft: Draft | None = None
+        self.document = self.used_masks = 0
         self._engine = engine
         self._turns = turns
-        self._alpha: dict[str, Image.Image | None] = {}
+        self._changed = changed
+        self._workspace = Workspace(engine)
         self._running = threading.Lock()
-        self._token: CancelToken | None = None
-        self._edits = 0
+        if snapshot:
+            for entry in snapshot.entries:
+                self.history.add(entry)
+            self.history.visit(snapshot.current_id)
+            self.draft = snapshot.draft
+
+    def snapshot(self) -> Snapshot:
+        current = self.history.current
+        return Snapshot(self.key, tuple(self.history), current.id if current else None, self.draft)
 
     @property
     def running(self) -> bool:
-        return self._running.locked()
+        return self.job is not None and not self.job.done
+
+    @property
+    def current(self) -> Entry | None:
+        return self.history.current
 
     @property
     def shown_id(self) -> str | None:
-        """Names the picture to show: the chosen candidate while candidates wait, else the current version."""
+        """Names the picture to show: the chosen take while some wait, else the current entry."""
         if self.proposal:
-            return self.proposal.picture_ids[self.proposal.shown]
+            return self.proposal.shown_id
         return self.current.id if self.current else None
 
     @property
-    def before(self) -> Version | None:
+    def before(self) -> Entry | None:
         """What the shown picture was made from."""
-        if self.proposal or self.current is None:
-            return self.current
-        return self.versions.get(self.current.parent_id or "")
+        return self.current if self.proposal else self.history.previous
 
     def picture(self, picture_id: str) -> Image.Image:
-        """The pixels, RGB, of a version or of a waiting candidate; raises UserError if they are gone."""
-        if picture_id in self.versions:
-            return self.versions[picture_id].image
-        if self.proposal and picture_id in self.proposal.picture_ids:
-            return self.proposal.candidates[self.proposal.picture_ids.index(picture_id)].image
-        raise UserError("That picture is gone: choose another one from the history.")
+        """The pixels, RGB, of an entry or of a waiting take; raises UserError if they are gone."""
+        take = self._take(picture_id)
+        if take and self.current:
+            return take.area.whole(self.current.image, take.candidate.image)
+        return self.history[picture_id].image
 
-    def alpha(self, picture_id: str) -> Image.Image | None:
-        """The transparency ("L") that the opened picture had; edits inherit it unchanged."""
-        return self._alpha[picture_id if picture_id in self.versions or self.current is None else self.current.id]
+    def source(self, picture_id: str) -> Entry:
+        """The entry whose transparency and camera data a picture has: itself, or for a take what it was made from."""
+        return self.current if self._take(picture_id) and self.current else self.history[picture_id]
 
-    def parameters(self, picture_id: str) -> dict[str, Any]:
+    def made(self, picture_id: str) -> Made:
         """How a picture was made, ready for JSON."""
-        base = self.versions.get(picture_id) or self.current
-        if base is None:
-            return {}
-        made = {name: getattr(base, name) for name in MADE_WITH} | {"model": base.model_name}
-        if self.proposal and picture_id in self.proposal.picture_ids:
-            seed = self.proposal.candidates[self.proposal.picture_ids.index(picture_id)].seed
-            made |= {key: value for key, value in asdict(self.proposal.request).items() if value is not None}
-            made |= {"seed": seed}
-        return made | {"version": program_version()}
+        take = self._take(picture_id)
+        return made_by(take, self.source(picture_id)) if take else self.history[picture_id].made
 
-    def generate(self, request: GenerateRequest) -> Generator[Progress]:
-        """Makes a new picture. Yields progress; raises UserError, EngineError, Cancelled."""
+    def generate(self, request: GenerateRequest) -> Job[None]:
+        """Starts a new picture. Following the job raises UserError, EngineError, Cancelled."""
 
         def work(on_progress, token):
             self._commit()
-            return self._engine.generate(
-                request.prompt,
-                negative_prompt=request.negative_prompt,
-                size=request.size,
-                steps=request.steps,
-                seed=request.seed,
-                guidance=request.guidance,
-                on_progress=on_progress,
+            version = self._engine.generate(**asdict(request), on_progress=on_progress, cancel=token)
+            self._begin_document()
+            made = {name: getattr(version, name) for name in MADE_WITH} | {"kind": "generated"}
+            self._add_version(version, Box(0, 0, *version.image.size), version.image, made)
+
+        return self._start(work, request.size)
+
+    def open(
+        self,
+        picture: Picture,
+        *,
+        name: str = "",
+        steps: int | None = None,
+        guidance: float | None = None,
+        sampler: str | None = None,
+    ) -> None:
+        """Makes a picture from outside the current one; the engine records it in the background."""
+        settings = {"steps": steps, "guidance": guidance, "sampler": sampler}
+        made = picture.made | {"kind": "opened"}
+        entry = Entry(secrets.token_hex(6), None, named(name), picture.rgb, picture.alpha, picture.exif, settings, made)
+        with self._exclusive(), self._turns.take():
+            self._workspace.prepare(entry)
+            self._commit()
+            self._begin_document()
+            self._add(entry)
+
+    def edit(self, mask: bytes | masks.Mask | None, request: EditRequest) -> Job[None]:
+        """Starts painting the masked part anew; the takes then wait in `proposal`. Raises UserError at once where the
+        mask, a file or uint8 [H, W] of the picture's size, cannot be used; following the job raises as `generate`.
+
+        Takes that wait already stay beside the new ones when the mask is the same one; when it is another, the shown
+        one is kept first.
+        """
+        if self.current is None:
+            raise UserError("There is no picture yet: generate one or open one first.")
+        painted = self._read(mask, self.current.image.size)
+        edit_mask = masks.grow(painted, request.grow_px)
+        if masks.is_empty(edit_mask):
+            raise UserError("Nothing is left of the mask: shrink it less, or paint a larger part.")
+        blend = masks.feather(edit_mask, request.feather_px)
+
+        def work(on_progress, token):
+            if self.proposal and not np.array_equal(painted, self.proposal.painted):
+                self._commit()
+            assert self.current is not None
+            area = self._workspace.area(self.current, edit_mask)
+            cut = area.box.cut(blend)
+            candidates = self._engine.edit(
+                area.version_id,
+                area.box.cut(edit_mask),
+                blend_mask=cut,
+                **request.for_engine(),
+                on_progress=lambda progress: on_progress(area.moved(progress)),
                 cancel=token,
             )
+            mode = "dense" if candidates[0].report.mode == "dense" else "sparse"
+            tiles = self._workspace.predict(area, edit_mask, replace(request, mode=mode))
+            new = [Take(f"take-{secrets.token_hex(6)}", request, candidate, area, cut) for candidate in candidates]
+            old = self.proposal.takes if self.proposal else ()
+            self.proposal = Proposal((*old, *new)[-MAX_TAKES:], painted, new[0].id, tiles)
 
-        with self._exclusive():
-            version = yield from self._follow(work)
-            self._add(version, alpha=None)
-            self.mask_id += 1
-
-    def open(self, picture: Picture, *, steps: int | None = None, guidance: float | None = None, seed: int = 0) -> None:
-        """Makes a picture from outside the current version; the engine records it in the background."""
-        with self._exclusive(), self._turns.take():
-            version = self._engine.open(picture.rgb, steps=steps, guidance=guidance, seed=seed)
-            self._commit()
-            self._add(version, picture.alpha)
-            self.mask_id += 1
-
-    def edit(self, mask: bytes | Image.Image | None, request: EditRequest) -> Generator[Progress]:
-        """Paints the masked part anew; the candidates then wait in `proposal`. Yields progress; raises as `generate`.
-
-        Candidates that wait already are replaced when the mask is the same one, and kept as a version, the shown one,
-        when it is another.
-        """
-        with self._exclusive():
-            if self.current is None:
-                raise UserError("There is no picture yet: generate one or open one first.")
-            painted = self._read(mask)
-            edit_mask = masks.grow(painted, request.grow_px)
-            if masks.is_empty(edit_mask):
-                raise UserError("Nothing is left of the mask: shrink it less, or paint a larger part.")
-            blend = masks.feather(edit_mask, request.feather_px)
-
-            def work(on_progress, token):
-                return self._engine.edit(
-                    self._base_of_edit(painted).id,
-                    edit_mask,
-                    blend_mask=blend,
-                    **request.for_engine(),
-                    on_progress=on_progress,
-                    cancel=token,
-                )
-
-            candidates = yield from self._follow(work)
-            self._edits += 1
-            self.proposal = Proposal(self._edits, request, tuple(candidates), painted, blend)
+        return self._start(work, self.current.image.size)
 
     def cancel(self) -> None:
         """Stops the running job within a step; without one nothing happens."""
-        token = self._token
-        if token is not None:
-            token.cancel()
+        if self.job is not None:
+            self.job.cancel()
 
-    def choose(self, picture_id: str) -> None:
-        """Shows the waiting candidate of this name."""
+    def paint(self, draft: Draft | None, request: EditRequest, *, settled: bool) -> Tiles | None:
+        """Remembers the mask on the page, and says what an edit with it would recompute; None where nothing is painted.
+
+        settled: the pointer is up; only then a large picture's crop is opened, which takes a moment.
+        """
+        self.draft = draft
+        if settled:
+            self._changed(self)
+        if draft is None or self.current is None:
+            return None
+        entry, painted = self.current, masks.placed(draft.png, (draft.left, draft.top), self.current.image.size)
+        edit_mask = masks.grow(painted, request.grow_px)
+        if masks.is_empty(edit_mask):
+            return None
+        area = self._workspace.known(entry, edit_mask)
+        if area is None and settled and not self.running:
+            area = self._workspace.area(entry, edit_mask)
+        return self._workspace.predict(area, edit_mask, request) if area else None
+
+    def choose(self, take_id: str) -> None:
+        """Shows the waiting take of this name."""
         with self._exclusive():
-            if self.proposal is None or picture_id not in self.proposal.picture_ids:
+            if self.proposal is None or self._take(take_id) is None:
                 raise UserError("That variation is gone: paint again to get new ones.")
-            self.proposal = replace(self.proposal, shown=self.proposal.picture_ids.index(picture_id))
+            self.proposal = replace(self.proposal, shown_id=take_id)
 
     def keep(self) -> None:
-        """Makes the shown candidate a version; its mask is done with."""
+        """Makes the shown take an entry of the history; its mask is done with."""
         with self._exclusive():
             self._keep()
-            self.mask_id += 1
+
+    def drop(self) -> None:
+        """Lets go of what waits; the mask stays, to be used again."""
+        with self._exclusive():
+            self.proposal = None
 
     def undo(self) -> None:
-        """Drops waiting candidates; without any, goes back to the parent version."""
+        """Goes back to what the shown picture was made from; a waiting take is kept, to be found by `redo`."""
         with self._exclusive():
-            if self.proposal:
-                self.proposal = None
-            elif self.before:
-                self.current = self.before
-
-    def visit(self, version_id: str) -> None:
-        """Goes to any version of the history. Waiting candidates are kept first, so nothing is lost."""
-        with self._exclusive():
-            target = self.versions.get(version_id)
-            if target is None:
-                raise UserError("That version is gone: choose another one from the history.")
-            if self.proposal or self.current is None or self.current.image.size != target.image.size:
-                self.mask_id += 1
             self._keep()
-            self.current = target
+            if self.history.previous:
+                self._visit(self.history.previous.id)
+
+    def redo(self) -> None:
+        """Goes on to where `undo` came from, else to the newest edit of the current entry."""
+        with self._exclusive():
+            if self.proposal is None and self.history.next:
+                self._visit(self.history.next.id)
+
+    def visit(self, entry_id: str) -> None:
+        """Goes to any entry of the history. A waiting take is kept first, so nothing is lost."""
+        with self._exclusive():
+            target = self.history[entry_id]
+            self._keep()
+            self._visit(target.id)
 
     def leave(self) -> None:
         """Puts the picture aside to begin another one; it stays in the history."""
         with self._exclusive():
             self._keep()
-            self.current = None
-            self.mask_id += 1
+            self.history.visit(None)
+            self._begin_document()
+            self._changed(self)
+
+    def rename(self, entry_id: str, name: str) -> None:
+        self.history.rename(entry_id, name)
+        self._changed(self)
 
     def changed_outside(self) -> int:
-        """Counts the pixels of the shown candidate that differ from its parent where the blend mask is 0."""
+        """Counts the pixels of the shown take that differ from the current picture where the blend mask is 0."""
         if self.proposal is None or self.current is None:
             return 0
-        new, old = np.asarray(self.proposal.candidate.image), np.asarray(self.current.image)
-        return int(np.count_nonzero((new != old).any(axis=2) & (self.proposal.blend == 0)))
-
-    def hints(self, prompt: str) -> list[str]:
-        """Sentences about words of the prompt that the model will not see or does not know."""
-        unknown, cut = self._engine.unknown_words(prompt), self._engine.truncated_words(prompt)
-        sentences = [f"This model does not know {', '.join(unknown)}."] if unknown else []
-        return [*sentences, f"The prompt is too long; the model will not see: {cut}"] if cut else sentences
+        take = self.proposal.shown
+        new, old = np.asarray(self.picture(take.id)), np.asarray(self.current.image)
+        differs = (new != old).any(axis=2)
+        box = take.area.box
+        differs[box.top : box.bottom, box.left : box.right] &= take.blend == 0
+        return int(np.count_nonzero(differs))
 
     def close(self) -> None:
         """Stops what runs and lets the engine forget every version."""
         self.cancel()
         with self._running, self._turns.take():
-            for version in self.versions.values():
-                if version.parent_id is None:
-                    self._engine.forget(version.id)
-            self.versions, self.current, self.proposal = {}, None, None
+            self._workspace.forget()
+            self.proposal = None
 
-    def _read(self, mask: bytes | Image.Image | None) -> masks.Mask:
-        painted = masks.read_mask(mask, self.current.image.size) if mask and self.current else None
-        if painted is None or masks.is_empty(painted):
+    def _take(self, picture_id: str) -> Take | None:
+        takes = self.proposal.takes if self.proposal else ()
+        return next((take for take in takes if take.id == picture_id), None)
+
+    @staticmethod
+    def _read(mask: bytes | masks.Mask | None, size: tuple[int, int]) -> masks.Mask:
+        painted = masks.read_mask(mask, size) if isinstance(mask, bytes) and mask else mask
+        if not isinstance(painted, np.ndarray) or masks.is_empty(painted):
             raise UserError("Paint over the part that should change first.")
         return painted
-
-    def _base_of_edit(self, painted: masks.Mask) -> Version:
-        """The version that an edit with this mask starts from; the caller holds the engine's turn."""
-        if self.proposal and not np.array_equal(painted, self.proposal.painted):
-            self._commit()
-        assert self.current is not None
-        return self.current
 
     def _keep(self) -> None:
         if self.proposal:
             with self._turns.take():
                 self._commit()
+            self.used_masks += 1
 
     def _commit(self) -> None:
-        """Makes a version of what waits, if anything does; the caller holds the engine's turn."""
-        if self.proposal:
-            parent_id = self.proposal.candidate.parent_id
-            self._add(self._engine.commit(self.proposal.candidate), self._alpha[parent_id])
+        """Makes an entry of the take that waits, if one does; the caller holds the engine's turn."""
+        if self.proposal and self.current:
+            take = self.proposal.shown
+            image, made = self.picture(take.id), made_by(take, self.current)
+            version = self._engine.commit(take.candidate)
+            self._add_version(version, take.area.box, image, made, self.current)
 
-    def _add(self, version: Version, alpha: Image.Image | None) -> None:
-        self.versions[version.id] = self.current = version
-        self._alpha[version.id] = alpha
+    def _add_version(
+        self, version: Version, box: Box, image: Image.Image, made: Made, parent: Entry | None = None
+    ) -> None:
+        """Adds an entry that the engine made; `version` stands for it in this part of the picture."""
+        settings = {name: getattr(version, name) for name in SETTINGS}
+        made = settings | made
+        made |= {"model": version.model_name, "version": program_version(), "id": version.id}
+        entry = Entry(
+            id=version.id,
+            parent_id=parent.id if parent else None,
+            name=named(made["prompt"]),
+            image=image,
+            alpha=parent.alpha if parent else None,
+            exif=parent.exif if parent else None,
+            settings=settings,
+            made=made,
+            report=version.report.as_dict(),
+        )
+        self._workspace.add(entry, version, box)
+        self._add(entry)
+
+    def _add(self, entry: Entry) -> None:
         self.proposal = None
+        self.history.add(entry)
+        self._changed(self)
 
-    def _follow(self, work: Work):
-        """Runs `work` as this session's job and yields its progress; returns its result."""
-        self._token = CancelToken()  # before the work begins, so that no cancel is lost
-        job = Job(work, self._turns, self._token)
-        try:
-            yield from job.progress()
-        finally:
-            self._token = None
-        return job.result()
+    def _visit(self, entry_id: str) -> None:
+        here, there = self.current, self.history[entry_id]
+        if here is None or here.image.size != there.image.size:
+            self._begin_document()
+        self.history.visit(entry_id)
+        self._changed(self)
+
+    def _begin_document(self) -> None:
+        """The mask on the page belongs to another picture."""
+        self.document += 1
+        self.draft = None
+
+    def _start(self, work: Work[None], size: tuple[int, int]) -> Job[None]:
+        self._hold()
+        self.job_size = size
+        self.job = Job(work, self._turns, self._running.release)
+        self.job.start()  # not before it is known here, so that no cancel is lost
+        return self.job
 
     @contextmanager
     def _exclusive(self) -> Generator[None]:
-        while not self._running.acquire(timeout=0.02):  # two quick clicks follow one another
-            if self._token is not None:  # a job can take long
-                raise UserError("This picture is being painted: wait for it, or stop it first.")
+        self._hold()
         try:
             yield
         finally:
             self._running.release()
+
+    def _hold(self) -> None:
+        while not self._running.acquire(timeout=0.02):  # two quick clicks follow one another
+            if self.running:  # a job can take long
+                raise UserError("This picture is being painted: wait for it, or stop it first.")

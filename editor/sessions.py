@@ -1,4 +1,4 @@
-"""The sessions of one engine."""
+"""The sessions of one engine, in memory and, where there is a store, on disk."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from editor.session import EditSession
 
 if TYPE_CHECKING:
     from diffusion_engine import EditableDiffusionEngine
+    from editor.autosave import SessionStore
 
 
 class Sessions:
-    """The sessions of one engine by key; the one unused for longest makes room for a new one."""
+    """The sessions of one engine by key. The one unused for longest leaves the memory to make room for a new one."""
 
-    def __init__(self, engine: EditableDiffusionEngine, limit: int = 32) -> None:
+    def __init__(self, engine: EditableDiffusionEngine, store: SessionStore | None = None, limit: int = 32) -> None:
         self._engine = engine
+        self._store = store
         self._turns = Turns()
         self._limit = limit
         self._sessions: OrderedDict[str, EditSession] = OrderedDict()
@@ -29,16 +31,16 @@ class Sessions:
         return self._engine
 
     def enter(self, key: str | None) -> EditSession:
-        """The session `key`, or a new one if there is none (any more)."""
-        retired = []
+        """The session `key`, from memory or from disk, or a new one if there is none (any more)."""
+        retired: list[EditSession] = []
         with self._lock:
-            session = self._sessions.get(key or "")
+            session = self._find(key)
             if session is None:
-                session = EditSession(self._engine, self._turns)
-                self._sessions[session.key] = session
-                while len(self._sessions) > self._limit:
-                    retired.append(self._sessions.popitem(last=False)[1])
+                session = EditSession(self._engine, self._turns, changed=self._save)
+            self._sessions[session.key] = session
             self._sessions.move_to_end(session.key)
+            while len(self._sessions) > self._limit:
+                retired.append(self._sessions.popitem(last=False)[1])
         for old in retired:
             old.close()
         return session
@@ -46,9 +48,10 @@ class Sessions:
     def get(self, key: str | None) -> EditSession:
         """The session `key`; raises UserError if it is gone."""
         with self._lock:
-            session = self._sessions.get(key or "")
+            session = self._find(key)
             if session is None:
-                raise UserError("The editor was restarted: reload the page to go on.")
+                raise UserError("This session is gone: reload the page to begin a new one.")
+            self._sessions[session.key] = session
             self._sessions.move_to_end(session.key)
         return session
 
@@ -57,3 +60,13 @@ class Sessions:
         with self._lock:
             for session in self._sessions.values():
                 session.cancel()
+
+    def _find(self, key: str | None) -> EditSession | None:
+        if not key or key in self._sessions or self._store is None:
+            return self._sessions.get(key or "")
+        snapshot = self._store.load(key)
+        return EditSession(self._engine, self._turns, snapshot, self._save) if snapshot else None
+
+    def _save(self, session: EditSession) -> None:
+        if self._store is not None:
+            self._store.save(session.snapshot())

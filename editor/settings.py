@@ -6,6 +6,8 @@ import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import platformdirs
+
 from diffusion_engine import UserError
 
 
@@ -20,6 +22,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 7860
     output_dir: Path = Path("outputs")
+    sessions_dir: Path = platformdirs.user_data_path("deltabrush", appauthor=False) / "sessions"
     auth: str | None = field(default=None, repr=False)  # repr ends up in logs
     cache_budget_bytes: int | None = None
     offline: bool = False
@@ -36,8 +39,9 @@ class Settings:
             raise UserError(
                 f"Listening on {self.host} lets other machines in: add --auth USER:PASSWORD, or leave --host out."
             )
-        if self.output_dir.exists() and not self.output_dir.is_dir():
-            raise UserError(f"--output-dir {self.output_dir} is a file: choose a folder.")
+        for option, folder in [("--output-dir", self.output_dir), ("--sessions-dir", self.sessions_dir)]:
+            if folder.exists() and not folder.is_dir():
+                raise UserError(f"{option} {folder} is a file: choose a folder.")
 
 
 def is_loopback(host: str) -> bool:

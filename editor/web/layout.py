@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 from gradio.components import Component
 
-from editor.web.components import line, strip
+from editor.examples import Example
+from editor.web.components import cost, history_tree, line, prompt_notes, strip
 from editor.web.mask_canvas import mask_canvas
+from editor.web.topbar import topbar
+from editor.web.words import word
 
 if TYPE_CHECKING:
     from diffusion_engine import EditableDiffusionEngine
@@ -22,15 +26,18 @@ class Settings:
     prompt: gr.Textbox
     variations: gr.Radio
     strength: gr.Slider
+    edge: gr.Radio
     negative_prompt: gr.Textbox
+    seed: gr.Number
+    seed_locked: gr.Checkbox
+    grow_px: gr.Number
+    feather_px: gr.Number
+    guidance: gr.Number
+    mode: gr.Radio
     width: gr.Number
     height: gr.Number
     steps: gr.Number
-    guidance: gr.Number
-    seed: gr.Number
-    grow_px: gr.Number
-    feather_px: gr.Number
-    mode: gr.Radio
+    sampler: gr.Dropdown
 
     def components(self) -> list[Component]:
         return [getattr(self, name) for name in self.names()]
@@ -45,58 +52,76 @@ class Parts:
     """Every component that an action reads or writes."""
 
     key: gr.Textbox
+    topbar: gr.HTML
     canvas: gr.HTML
     settings: Settings
     go: gr.Button
     stop: gr.Button
     message: gr.HTML
-    candidates: gr.HTML
+    takes: gr.HTML
     keep: gr.Button
     drop: gr.Button
-    new: gr.Button
-    undo: gr.Button
+    dice: gr.Button
     history: gr.HTML
     status: gr.HTML
 
 
-def lay_out(engine: EditableDiffusionEngine) -> Parts:
+def lay_out(engine: EditableDiffusionEngine, examples: Sequence[Example]) -> Parts:
     """Builds the page inside the current gr.Blocks."""
-    default_width, default_height = engine.defaults.size
-    whole: dict[str, Any] = {"precision": 0, "min_width": 80}
     key = gr.Textbox(visible=False)
-    with gr.Row(elem_id="top"):
-        gr.HTML(f"<h1>Deltabrush</h1><span>{engine.model_name}</span>", elem_id="title", js_on_load=None)
-        new = gr.Button("New", size="sm", elem_id="new")
-        undo = gr.Button("Undo", size="sm", elem_id="undo")
+    top = topbar(engine.model_name, elem_id="top")
     with gr.Row(elem_id="work"):
-        canvas = mask_canvas(elem_id="canvas", scale=1)
+        with gr.Column(elem_id="main", scale=1):
+            canvas = mask_canvas(examples, elem_id="canvas")
+            history = history_tree(elem_id="history")
         with gr.Column(elem_id="side", scale=0, min_width=320):
-            prompt = gr.Textbox("", label="What should be here?", lines=2, max_lines=5, elem_id="prompt")
-            go = gr.Button("Generate", variant="primary", elem_id="go", interactive=False)  # until there is a session
-            stop = gr.Button("Stop", variant="primary", elem_id="stop", visible=False)
+            prompt = gr.Textbox("", label=word("prompt.label"), lines=2, max_lines=5, elem_id="prompt")
+            prompt_notes(elem_id="notes")
+            go = gr.Button(word("go.generate"), variant="primary", elem_id="go", interactive=False)
+            stop = gr.Button(word("go.stop"), variant="primary", elem_id="stop", visible=False)
+            cost(elem_id="cost")
             message = line(elem_id="message")
-            variations = gr.Radio([1, 2, 3, 4], value=1, label="Variations", elem_id="variations")
-            candidates = strip("Variations to choose from", elem_id="candidates")
+            variations = gr.Radio([1, 2, 3, 4], value=1, label=word("variations.label"), elem_id="variations")
+            takes = strip(elem_id="takes")
             with gr.Row(elem_id="verdict"):
-                keep = gr.Button("Keep", size="sm", visible=False, elem_id="keep")
-                drop = gr.Button("Drop", size="sm", visible=False, elem_id="drop")
-            strength = gr.Slider(0.05, 1, 1, step=0.05, label="How much to change", elem_id="strength")
-            with gr.Accordion("More", open=False, elem_id="more"):
-                negative_prompt = gr.Textbox("", label="What should not be here?", lines=1)
-                with gr.Row():
-                    width = gr.Number(default_width, label="Width", elem_id="width", **whole)
-                    height = gr.Number(default_height, label="Height", elem_id="height", **whole)
-                with gr.Row():
-                    steps = gr.Number(engine.defaults.steps, label="Steps", elem_id="steps", **whole)
-                    guidance = gr.Number(engine.defaults.guidance, label="Guidance", min_width=80, elem_id="guidance")
-                with gr.Row():
-                    grow_px = gr.Number(0, label="Grow mask, px", elem_id="grow", **whole)
-                    feather_px = gr.Number(4, label="Feather edge, px", elem_id="feather", **whole)
-                seed = gr.Number(None, label="Seed (empty: a new one each time)", elem_id="seed", **whole)
-                mode = gr.Radio(["auto", "sparse", "dense"], value="auto", label="Recompute", elem_id="mode")
-    history = strip("History", elem_id="history")
-    status = line(elem_id="status")
-    settings = Settings(
-        prompt, variations, strength, negative_prompt, width, height, steps, guidance, seed, grow_px, feather_px, mode
-    )
-    return Parts(key, canvas, settings, go, stop, message, candidates, keep, drop, new, undo, history, status)
+                keep = gr.Button(word("takes.keep"), size="sm", visible=False, elem_id="keep")
+                drop = gr.Button(word("takes.drop"), size="sm", visible=False, elem_id="drop")
+            strength = gr.Slider(0.05, 1, 1, step=0.05, label=word("strength.label"), elem_id="strength")
+            edges = [(word("edge.soft"), "soft"), (word("edge.hard"), "hard")]
+            edge = gr.Radio(edges, value="soft", label=word("edge.label"), elem_id="edge")
+            more, dice = _more(engine)
+    status = line(" - ", elem_id="status")
+    settings = Settings(prompt=prompt, variations=variations, strength=strength, edge=edge, **more)
+    return Parts(key, top, canvas, settings, go, stop, message, takes, keep, drop, dice, history, status)
+
+
+def _more(engine: EditableDiffusionEngine) -> tuple[dict[str, Any], gr.Button]:
+    """The settings that most people leave alone, by their names, and the button that draws a seed."""
+    defaults = engine.defaults
+
+    def number(value: float | None, name: str, **options: Any) -> gr.Number:
+        return gr.Number(value, label=word(f"{name}.label"), elem_id=name, min_width=80, **options)
+
+    more: dict[str, Any] = {}
+    with gr.Accordion(word("more.label"), open=False, elem_id="more"):
+        more["negative_prompt"] = gr.Textbox("", label=word("negative.label"), lines=1, elem_id="negative")
+        with gr.Row(elem_id="seed-row"):
+            more["seed"] = number(0, "seed", precision=0, minimum=0)
+            dice = gr.Button(word("seed.dice"), size="sm", elem_id="dice")
+            more["seed_locked"] = gr.Checkbox(False, label=word("seed.lock"), elem_id="seed-lock", min_width=80)
+        with gr.Row():
+            more["grow_px"] = number(0, "grow", precision=0)
+            more["feather_px"] = number(4, "feather", precision=0)
+        modes = [(word(f"mode.{mode}"), mode) for mode in ("auto", "sparse", "dense")]
+        more["mode"] = gr.Radio(modes, value="auto", label=word("mode.label"), elem_id="mode")
+        more["guidance"] = number(defaults.guidance, "guidance")
+        with gr.Row():
+            more["width"] = number(defaults.size[0], "width", precision=0)
+            more["height"] = number(defaults.size[1], "height", precision=0)
+        with gr.Row():
+            more["steps"] = number(defaults.steps, "steps", precision=0)
+            samplers = list(engine.samplers)
+            more["sampler"] = gr.Dropdown(
+                samplers, value=defaults.sampler, label=word("sampler.label"), elem_id="sampler", min_width=80
+            )
+    return more, dice

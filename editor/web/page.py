@@ -2,102 +2,164 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import PurePath
 from typing import Any
 
 import gradio as gr
 from gradio.components import Component
 
 from diffusion_engine import Cancelled, EngineError, UserError
+from editor.examples import Example, load_examples
 from editor.images import open_picture
 from editor.requests import EditRequest, GenerateRequest
 from editor.session import EditSession
 from editor.sessions import Sessions
+from editor.snapshot import Draft
 from editor.web.api import add_api
 from editor.web.layout import Parts, Settings, lay_out
 from editor.web.mask_canvas import decode_mask
+from editor.web.remembered import arrival_of, restored
 from editor.web.routes import UPLOAD_LIMIT_BYTES
-from editor.web.status import describe_progress
+from editor.web.status import Sentences, describe_progress
 from editor.web.view import Shown, preview_value, show, show_running
+from editor.web.words import say
 
 log = logging.getLogger(__name__)
 # the mask is read at the click: what is seen is what is used
-READ_MASK = """(...inputs) => { inputs[1] = document.querySelector("#canvas canvas").readMask(); return inputs; }"""
-REMEMBERED_SESSION = """() => [sessionStorage.getItem("deltabrush")]"""
+READ_MASK = "(...inputs) => { inputs[1] = document.querySelector('#canvas canvas').readMask(); return inputs; }"
+ARRIVE = "() => import('/scripts/session.js').then((it) => it.arrive())"
+REMEMBER = f"""(...values) => import("/scripts/session.js").then((it) => {{
+    it.remember({json.dumps(Settings.names())}, values);
+}})"""
+ROLL_DICE = "() => Math.floor(Math.random() * 2 ** 31)"
 
 
 def build_page(sessions: Sessions) -> gr.Blocks:
+    examples = load_examples()
     with gr.Blocks(title="Deltabrush", analytics_enabled=False, fill_width=True, delete_cache=(600, 3600)) as page:
-        parts = lay_out(sessions.engine)
-        _wire(page, parts, sessions)
+        parts = lay_out(sessions.engine, examples)
+        _wire(page, parts, sessions, {example.name: example for example in examples})
         add_api(sessions)
     return page
 
 
-def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions) -> None:
-    def action(change: Callable[..., str | None]) -> Callable[..., Shown]:
+def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions, examples: dict[str, Example]) -> None:
+    def action(change: Callable[..., Sentences | None]) -> Callable[..., Shown]:
         """A handler that changes the session and shows it; `change` returns what to say, if anything."""
 
         def handle(key: str, *inputs: Any) -> Shown:
             try:
                 session = sessions.get(key)
             except UserError as error:
-                return {parts.message: str(error)}
+                return {parts.message: [str(error)]}
             try:
-                message = change(session, *inputs) or ""
+                message = change(session, *inputs) or []
             except Exception as error:
                 message = explain(error)
             return show(parts, session) | {parts.message: message}
 
         return handle
 
-    def pick(change: Callable[[EditSession, str], None]) -> Callable[..., Shown]:
+    def event(change: Callable[[EditSession, Any], None]) -> Callable[..., Shown]:
+        """A handler of one of our components' events; `change` gets what the event carries."""
+
         def handle(key: str, event: gr.EventData) -> Shown:
-            return action(lambda session: change(session, str(getattr(event, "id", None))))(key)
+            return action(lambda session: change(session, event))(key)
 
         return handle
 
-    def enter(key: str | None) -> Shown:
-        session = sessions.enter(key)
-        return show(parts, session) | {parts.key: session.key}
+    def enter(arrival: str) -> Iterator[Shown]:
+        came = arrival_of(arrival)
+        session = sessions.enter(came.key)
+        settings, message = restored(parts.settings, came.remembered), list[Any]()
+        if came.first_visit and not len(session.history) and examples:
+            settings |= begin(session, next(iter(examples)))
+        elif session.job and session.job.error:
+            message, session.job = explain(session.job.error), None  # it ended while nobody was looking
+        yield show(parts, session) | {parts.key: session.key, parts.message: message} | settings
+        if session.running:
+            yield from follow(parts, session)
+
+    def begin(session: EditSession, name: str) -> Shown:
+        """Opens an example with its mask and its prompt ready."""
+        example = examples[name]
+        session.open(open_picture(example.picture), name=example.title)
+        session.draft = Draft(0, 0, example.mask.read_bytes())
+        return {parts.settings.prompt: example.edit_prompt, parts.settings.seed: example.edit_seed}
+
+    def example(key: str, event: gr.EventData) -> Shown:
+        filled: Shown = {}
+
+        def change(session: EditSession) -> None:
+            filled.update(begin(session, str(getattr(event, "name", ""))))
+
+        return action(change)(key) | filled
 
     def go(key: str, mask: Any, *values: Any) -> Iterator[Shown]:
         try:
-            yield from run(parts, sessions.get(key), mask, settings_of(values))
+            session = sessions.get(key)
         except UserError as error:
-            yield {parts.message: str(error)}
+            yield {parts.message: [str(error)]}
+            return
+        settings = dict(zip(Settings.names(), values, strict=True))
+        if not settings["seed_locked"]:
+            settings["seed"] = secrets.randbelow(2**31)
+        try:
+            start(session, mask, settings)
+        except Exception as error:
+            yield show(parts, session) | {parts.message: explain(error)}
+            return
+        yield {parts.settings.seed: settings["seed"]}
+        yield from follow(parts, session)
 
     def stop(key: str) -> None:
         with suppress(UserError):  # a session that is gone runs nothing
             sessions.get(key).cancel()
 
-    def open_upload(session: EditSession, *values: Any) -> str:
-        settings = settings_of(values)
-        data, session.upload = session.upload, None
-        if data is None:
+    def open_upload(session: EditSession, steps: int, guidance: float, sampler: str) -> Sentences:
+        arrived, session.upload = session.upload, None
+        if arrived is None:
             raise UserError(f"The file did not arrive: open a picture of up to {UPLOAD_LIMIT_BYTES // 2**20} MB.")
-        picture = open_picture(data)
-        session.open(picture, steps=settings["steps"], guidance=settings["guidance"], seed=settings["seed"])
-        return " ".join(picture.notices)
+        picture = open_picture(arrived[1])
+        session.open(picture, name=PurePath(arrived[0]).stem, steps=steps, guidance=guidance, sampler=sampler)
+        return list(picture.notices)
 
-    everything = [part for part in vars(parts).values() if isinstance(part, Component)]
-    controls = parts.settings.components()
-    for source, event, handler, inputs, script in [
-        (page, "load", enter, [], REMEMBERED_SESSION),
-        (parts.go, "click", go, [parts.canvas, *controls], READ_MASK),
-        (parts.canvas, "opened", action(open_upload), controls, None),
-        (parts.candidates, "pick", pick(EditSession.choose), [], None),
-        (parts.history, "pick", pick(EditSession.visit), [], None),
+    def opened(key: str, *settings: Any) -> Shown:
+        """Opens what was uploaded; a picture that says how it was made fills in prompt and seed."""
+        shown = action(open_upload)(key, *settings)
+        current = sessions.enter(key).current
+        made = current.made if current and not shown[parts.message] else {}
+        known = {"prompt": made.get("prompt"), "seed": made.get("seed"), "negative_prompt": made.get("negative_prompt")}
+        return shown | {getattr(parts.settings, name): value for name, value in known.items() if value is not None}
+
+    controls = parts.settings
+    everything = [part for part in vars(parts).values() if isinstance(part, Component)] + controls.components()
+    for source, name, handler, inputs, script in [
+        (parts.go, "click", go, [parts.canvas, *controls.components()], READ_MASK),
+        (parts.topbar, "opened", opened, [controls.steps, controls.guidance, controls.sampler], None),
+        (parts.topbar, "new", action(EditSession.leave), [], None),
+        (parts.topbar, "undo", action(EditSession.undo), [], None),
+        (parts.topbar, "redo", action(EditSession.redo), [], None),
+        (parts.topbar, "rename", event(lambda session, it: session.rename(str(it.id), str(it.name))), [], None),
+        (parts.canvas, "example", example, [], None),
+        (parts.takes, "pick", event(lambda session, it: session.choose(str(it.id))), [], None),
         (parts.keep, "click", action(EditSession.keep), [], None),
-        (parts.drop, "click", action(EditSession.undo), [], None),
-        (parts.undo, "click", action(EditSession.undo), [], None),
-        (parts.new, "click", action(EditSession.leave), [], None),
+        (parts.drop, "click", action(EditSession.drop), [], None),
+        (parts.history, "pick", event(lambda session, it: session.visit(str(it.id))), [], None),
+        (parts.history, "rename", event(lambda session, it: session.rename(str(it.id), str(it.name))), [], None),
     ]:
-        listen(source, event, handler, [parts.key, *inputs], everything, js=script)
+        listen(source, name, handler, [parts.key, *inputs], everything, js=script)
+    listen(page, "load", enter, [parts.key], everything, js=ARRIVE)
     listen(parts.stop, "click", stop, [parts.key], None, queue=False)
+    parts.dice.click(None, None, controls.seed, js=ROLL_DICE, api_visibility="private")
+    for control in controls.components():
+        changed: Any = control  # Gradio adds event methods to its classes when it is imported
+        changed.change(None, controls.components(), None, js=REMEMBER, api_visibility="private")
 
 
 def listen(source: Any, event: str, handler: Callable[..., Any], inputs: Any, outputs: Any, **options: Any) -> None:
@@ -106,61 +168,54 @@ def listen(source: Any, event: str, handler: Callable[..., Any], inputs: Any, ou
     getattr(source, event)(handler, inputs, outputs, **options)
 
 
-def settings_of(values: tuple[Any, ...]) -> dict[str, Any]:
-    """The controls' values by name; an empty seed draws one, so that it can be shown and used again."""
-    settings = dict(zip(Settings.names(), values, strict=True))
-    if settings["seed"] is None:
-        settings["seed"] = secrets.randbelow(2**31)
-    return settings
+def start(session: EditSession, mask: Any, settings: dict[str, Any]) -> None:
+    """Generates or edits, whichever the button said. mask: as the canvas sent it."""
+    chosen = {name: settings[name] for name in ("prompt", "negative_prompt", "seed", "guidance")}
+    if session.current is None:
+        size = (settings["width"] or 0, settings["height"] or 0)
+        session.generate(GenerateRequest(size=size, steps=settings["steps"], sampler=settings["sampler"], **chosen))
+        return
+    request = EditRequest(
+        variations=settings["variations"],
+        strength=settings["strength"],
+        mode=settings["mode"],
+        grow_px=settings["grow_px"] or 0,
+        feather_px=(settings["feather_px"] or 0) if settings["edge"] == "soft" else 0,
+        **chosen,
+    )
+    session.edit(decode_mask(mask, session.current.image.size), request)
 
 
-def run(parts: Parts, session: EditSession, mask: Any, settings: dict[str, Any]) -> Iterator[Shown]:
-    """Generates or edits, whichever the button said, and shows it while it goes on. mask: as the canvas sent it."""
-    prompt, common = settings["prompt"], ("prompt", "negative_prompt", "seed", "guidance")
-    chosen = {name: settings[name] for name in common}
-    hints = ""
+def follow(parts: Parts, session: EditSession) -> Iterator[Shown]:
+    """Shows the running job as it goes on, then what came of it. To stop looking does not stop the job."""
+    job, message = session.job, list[Any]()
+    assert job is not None
+    yield show_running(parts, session) | {
+        parts.go: gr.update(visible=False),
+        parts.stop: gr.update(visible=True),
+        parts.message: [],
+        parts.status: [say("status.starting")],
+    }
+    preview = None
     try:
-        hints = " ".join(session.hints(prompt))
-        if session.current is None:
-            size = (settings["width"] or 0, settings["height"] or 0)
-            job = session.generate(GenerateRequest(size=size, steps=settings["steps"], **chosen))
-        else:
-            size = session.current.image.size
-            job = session.edit(
-                decode_mask(mask, size),
-                EditRequest(
-                    variations=settings["variations"],
-                    strength=settings["strength"],
-                    mode=settings["mode"],
-                    grow_px=settings["grow_px"] or 0,
-                    feather_px=settings["feather_px"] or 0,
-                    **chosen,
-                ),
-            )
-        yield show_running(parts, session, size) | {
-            parts.go: gr.update(visible=False),
-            parts.stop: gr.update(visible=True),
-            parts.message: hints,
-            parts.status: "starting",
-        }
-        preview = None
         for progress in job:
             preview = preview_value(progress) or preview
             share = progress.step / max(progress.steps, 1)
-            yield show_running(parts, session, size, preview=preview, progress=share) | {
-                parts.status: describe_progress(progress)
-            }
+            running = show_running(parts, session, preview=preview, progress=share)
+            yield running | {parts.status: describe_progress(progress)}
     except Exception as error:
-        hints = explain(error)
-    yield show(parts, session) | {parts.message: hints}
+        message = explain(error)
+    if session.job is job:
+        session.job = None
+    yield show(parts, session) | {parts.message: message}
 
 
-def explain(error: Exception) -> str:
+def explain(error: BaseException) -> Sentences:
     """One sentence for the person; what is our own mistake goes to the log under a number."""
     if isinstance(error, Cancelled):
-        return "Stopped. The picture is as it was."
+        return [say("message.stopped")]
     if isinstance(error, UserError | EngineError):
-        return str(error)
+        return [str(error)]
     number = secrets.token_hex(3)
     log.error("error %s", number, exc_info=error)
-    return f"Something went wrong inside the editor (number {number} in its log); the picture is as it was."
+    return [say("message.bug", number=number)]

@@ -1,43 +1,42 @@
-"""Pictures in and out of a session, past Gradio: exact PNG out, untouched bytes in.
-
-A session's key is a secret of 128 bits that only its own page holds, so an address works for nobody else.
-"""
+"""Pictures and masks in and out of a session, past Gradio: exact PNG out, untouched bytes in."""
 
 from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
 from PIL import Image
 
 from diffusion_engine import UserError
-from editor.images import save_picture
+from editor import masks
+from editor.examples import FOLDER as EXAMPLES
+from editor.images import WRITABLE, save_picture
 from editor.outputs import new_output
-from editor.session import EditSession
 from editor.sessions import Sessions
+from editor.snapshot import Draft
+from editor.web.questions import Painted, prompt_report
+from editor.web.view import tiles_value
 
-CANVAS = Path(__file__).parent / "canvas"
+SCRIPTS = Path(__file__).parent / "scripts"
 UPLOAD_LIMIT_BYTES = 32 * 2**20
 THUMBNAIL_PX = 192
-# a version never changes, and a candidate's name holds the number of its edit
+# an entry never changes, and no two takes have the same name
 FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}
+FRESH = {"Cache-Control": "no-store"}
 
 
-def picture_url(session: EditSession, picture_id: str) -> str:
-    """The address of the exact pixels, as PNG."""
-    return f"/sessions/{session.key}/pictures/{picture_id}.png"
+class Scripts(StaticFiles):
+    """Files that a browser asks about each time, so that it never mixes those of two versions of the program."""
 
-
-def thumbnail_url(session: EditSession, picture_id: str) -> str:
-    return f"/sessions/{session.key}/thumbnails/{picture_id}.jpg"
-
-
-def export_url(session: EditSession, picture_id: str) -> str:
-    """The address that saves the picture in the output folder, as a file to keep, and sends it."""
-    return f"/sessions/{session.key}/exports/{picture_id}.png"
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        response = super().file_response(*args, **options)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
 
 
 def add_routes(app: FastAPI, sessions: Sessions, output_dir: Path) -> None:
@@ -54,32 +53,78 @@ def add_routes(app: FastAPI, sessions: Sessions, output_dir: Path) -> None:
         small.thumbnail((THUMBNAIL_PX, THUMBNAIL_PX))
         return Response(_encode(small, "JPEG", quality=85), headers=FOREVER, media_type="image/jpeg")
 
-    @router.get("/exports/{picture_id}.png")
-    def export(key: str, picture_id: str) -> FileResponse:
+    @router.get("/exports/{picture_id}.{suffix}")
+    def export(key: str, picture_id: str, suffix: str, metadata: bool = True) -> FileResponse:
+        """Saves the picture in the output folder and sends the same file."""
+        if f".{suffix}" not in WRITABLE:
+            raise UserError("Pictures are exported as .png, .webp or .jpg: choose one of these.")
         session = sessions.get(key)
-        image, parameters = session.picture(picture_id), session.parameters(picture_id)
-        path = new_output(output_dir, parameters["seed"])
-        save_picture(image, path, session.alpha(picture_id), parameters)
-        return FileResponse(path, filename=path.name, headers={"Cache-Control": "no-store"})
+        image, source, made = session.picture(picture_id), session.source(picture_id), session.made(picture_id)
+        path = new_output(output_dir, made.get("seed", 0), suffix)
+        save_picture(image, path, source.alpha, made, source.exif, metadata=metadata)
+        return FileResponse(path, filename=path.name, headers=FRESH)
 
     @router.post("/upload")
-    async def upload(key: str, request: Request) -> Response:
+    async def upload(key: str, request: Request, name: str = "") -> Response:
         """Takes a picture file as the body; the page then asks the session to open it."""
         session = sessions.get(key)
-        session.upload, data = None, bytearray()
-        async for chunk in request.stream():
-            data += chunk
-            if len(data) > UPLOAD_LIMIT_BYTES:
-                return PlainTextResponse("The file is too large.", 413)
-        session.upload = bytes(data)
+        session.upload = None
+        data = await _body(request)
+        if data is None:
+            return PlainTextResponse("The file is too large.", 413)
+        session.upload = name[:200], data
         return Response(status_code=204)
+
+    @router.post("/mask-file")
+    async def mask_file(key: str, request: Request) -> Response:
+        """Takes a file to be used as the mask; answers with the mask as it is understood, the size of the picture."""
+        session = sessions.get(key)
+        data = await _body(request)
+        if data is None:
+            return PlainTextResponse("The file is too large.", 413)
+        if session.current is None:
+            raise UserError("There is no picture yet: generate one or open one first.")
+        mask = await run_in_threadpool(masks.read_mask, data, session.current.image.size)
+        return Response(_encode(Image.fromarray(mask), "PNG", compress_level=1), headers=FRESH, media_type="image/png")
+
+    @router.put("/mask")
+    async def paint(key: str, request: Request, asked: Annotated[Painted, Query()]) -> dict[str, Any] | None:
+        """Takes the painted part of the mask on the page, a PNG; answers what an edit with it would recompute."""
+        session, data = sessions.get(key), await _body(request)
+        draft = Draft(asked.left, asked.top, data) if data else None
+        tiles = await run_in_threadpool(session.paint, draft, asked.request(), settled=asked.settled)
+        return tiles_value(tiles) if tiles else None
+
+    @router.get("/mask.png")
+    def mask(key: str) -> Response:
+        draft = sessions.get(key).draft
+        if draft is None:
+            raise UserError("Nothing is painted.")
+        return Response(draft.png, headers=FRESH, media_type="image/png")
+
+    @router.get("/words")
+    def words(key: str, prompt: Annotated[str, Query(max_length=10_000)] = "") -> dict[str, Any]:
+        """What the model makes of a prompt, and words it knows that begin like the last one."""
+        sessions.get(key)
+        return prompt_report(sessions.engine, prompt)
 
     @app.exception_handler(UserError)
     def refuse(request: Request, error: Exception) -> PlainTextResponse:
         return PlainTextResponse(str(error), 404)
 
     app.include_router(router)
-    app.mount("/canvas", StaticFiles(directory=CANVAS))
+    app.mount("/scripts", Scripts(directory=SCRIPTS))
+    app.mount("/examples", StaticFiles(directory=EXAMPLES, check_dir=False))
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body, or None where it is larger than an upload may be."""
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > UPLOAD_LIMIT_BYTES:
+            return None
+    return bytes(data)
 
 
 def _encode(image: Image.Image, kind: str, **options: int) -> bytes:

@@ -15,10 +15,12 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 from diffusion_engine import EditableDiffusionEngine, UserError
+from editor.autosave import SessionStore
 from editor.sessions import Sessions
 from editor.web.gate import Gate, allowed_hosts
 from editor.web.page import build_page
 from editor.web.routes import UPLOAD_LIMIT_BYTES, add_routes
+from editor.web.words import I18N
 
 if TYPE_CHECKING:
     from editor.settings import Settings
@@ -43,7 +45,7 @@ def run(settings: Settings) -> None:
         cache_budget_bytes=settings.cache_budget_bytes,
         offline=settings.offline,
     )
-    server = Server(engine, listener, settings.output_dir, settings.auth)
+    server = Server(engine, listener, settings.output_dir, settings.sessions_dir, settings.auth)
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     address = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
     print(f"Deltabrush is open at {address} (Ctrl+C stops it).", flush=True)
@@ -59,11 +61,17 @@ class Server(uvicorn.Server):
     """Stops at once: it ends the running jobs and the connections that open pages keep, instead of waiting for them."""
 
     def __init__(
-        self, engine: EditableDiffusionEngine, listener: socket.socket, output_dir: Path, auth: str | None = None
+        self,
+        engine: EditableDiffusionEngine,
+        listener: socket.socket,
+        output_dir: Path,
+        sessions_dir: Path,
+        auth: str | None = None,
     ) -> None:
         host, port = listener.getsockname()[:2]
         self._listener = listener
-        self._sessions = Sessions(engine)
+        self._store = SessionStore(sessions_dir)
+        self._sessions = Sessions(engine, self._store)
         app, self._gradio = build_app(self._sessions, host, port, output_dir, auth)
         super().__init__(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5))
 
@@ -74,6 +82,7 @@ class Server(uvicorn.Server):
         self._gradio.stop_event.set()
         self._sessions.cancel_all()
         await super().shutdown(sockets)
+        self._store.close()
 
 
 def build_app(
@@ -97,6 +106,7 @@ def build_app(
         show_error=False,
         max_file_size=UPLOAD_LIMIT_BYTES,
         ssr_mode=False,
+        i18n=I18N,
         theme=THEME,
         css_paths=[STYLE],
     )

@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from diffusion_engine import Progress
+from editor.history import Entry
+from editor.web.words import say
 
 if TYPE_CHECKING:
-    from diffusion_engine import Report, Version
+    from editor.proposals import Take
 
-STAGES = {"record": "looking at the picture", "denoise": "step", "decode": "turning it into pixels"}
-
-
-def describe_progress(progress: Progress) -> str:
-    left = f" - about {progress.seconds_left:.1f} s left" if progress.seconds_left else ""
-    return f"{STAGES.get(progress.stage, progress.stage)} {progress.step} of {progress.steps}{left}"
+Sentences = list[dict[str, Any] | str]
 
 
-def describe_version(version: Version) -> str:
-    width, height = version.image.size
-    return f"{width} x {height} - made in {_seconds(version.report)} - seed {version.seed} - {_cached(version.report)}"
+def describe_progress(progress: Progress) -> Sentences:
+    known = progress.stage if progress.stage in ("record", "denoise", "decode") else "denoise"
+    done = say(f"status.{known}", step=progress.step, steps=progress.steps)
+    return [done, say("status.left", seconds=f"{progress.seconds_left:.1f}")] if progress.seconds_left else [done]
 
 
-def describe_edit(report: Report, changed_outside: int, seed: int) -> str:
+def describe_entry(entry: Entry) -> Sentences:
+    width, height = entry.image.size
+    sentences: Sentences = [say("status.size", width=width, height=height)]
+    if entry.report:
+        sentences.append(say("status.seconds", seconds=f"{entry.report['seconds']['total']:.2f}"))
+    if "seed" in entry.made:
+        sentences.append(say("status.seed", seed=entry.made["seed"]))
+    return [*sentences, say("status.version", id=entry.id)]
+
+
+def describe_take(take: Take, changed_outside: int) -> Sentences:
     """`changed_outside`: pixels that differ from the parent where the blend mask is 0, counted, not assumed."""
-    faster = f", {report.speedup:.1f}x faster than dense" if report.mode != "dense" else ", dense"
-    return (
-        f"recomputed {100 * report.active_fraction:.1f} % of the rows - {_seconds(report)}{faster}"
-        f" - {changed_outside} pixels changed outside - seed {seed} - {_cached(report)}"
-    )
-
-
-def _seconds(report: Report) -> str:
-    return f"{report.seconds.get('total', sum(report.seconds.values())):.2f} s"
-
-
-def _cached(report: Report) -> str:
-    return f"{report.cache_bytes / 1e6:.0f} MB cached"
+    report = take.report
+    seconds = f"{report.seconds['total']:.2f}"
+    if report.mode == "dense":
+        cost = say("status.dense", seconds=seconds)
+    else:
+        cost = say("status.faster", seconds=seconds, times=f"{report.speedup:.1f}")
+    return [
+        say("status.rows", percent=f"{100 * report.active_fraction:.1f}"),
+        cost,
+        say("status.outside", pixels=changed_outside),
+        say("status.seed", seed=take.candidate.seed),
+        say("status.cache", megabytes=f"{report.cache_bytes / 1e6:.0f}"),
+    ]

@@ -7,13 +7,16 @@ import io
 from typing import Any
 
 import gradio as gr
+import numpy as np
 from PIL import Image
 
 from diffusion_engine import Progress
 from editor.session import EditSession
+from editor.web.addresses import export_url, mask_url, picture_url, thumbnail_url
 from editor.web.layout import Parts
-from editor.web.routes import export_url, picture_url, thumbnail_url
-from editor.web.status import describe_edit, describe_version
+from editor.web.status import describe_entry, describe_take
+from editor.web.words import word
+from editor.workspace import Tiles
 
 PREVIEW_PX = 768
 
@@ -22,54 +25,97 @@ Shown = dict[Any, Any]
 
 def show(parts: Parts, session: EditSession) -> Shown:
     """The whole page as the session stands."""
-    proposal = session.proposal
-    candidates = [
-        {"id": name, "url": thumbnail_url(session, name), "label": f"Variation {index}"}
-        for index, name in enumerate(proposal.picture_ids if proposal else [], start=1)
+    proposal, current, history = session.proposal, session.current, session.history
+    places = history.places()
+    takes = [
+        {"id": take.id, "url": thumbnail_url(session, take.id), "name": take.request.prompt}
+        for take in (proposal.takes if proposal else ())
     ]
-    history = [
-        {"id": version.id, "url": thumbnail_url(session, version.id), "label": version.prompt or "Opened picture"}
-        for version in session.versions.values()
+    entries = [
+        {
+            "id": entry.id,
+            "parent": entry.parent_id,
+            "name": entry.name,
+            "url": thumbnail_url(session, entry.id),
+            "picture": picture_url(session, entry.id),
+            **vars(places[entry.id]),
+        }
+        for entry in history
     ]
+    status = describe_entry(current) if current else []
     if proposal:
-        status = describe_edit(proposal.candidate.report, session.changed_outside(), proposal.candidate.seed)
-    else:
-        status = describe_version(session.current) if session.current else ""
+        status = describe_take(proposal.shown, session.changed_outside())
     return {
+        parts.topbar: topbar_value(session),
         parts.canvas: canvas_value(session),
-        parts.go: gr.update(value="Paint it" if session.current else "Generate", visible=True, interactive=True),
+        parts.go: gr.update(value=word("go.paint" if current else "go.generate"), visible=True, interactive=True),
         parts.stop: gr.update(visible=False),
-        parts.candidates: {"items": candidates, "selected": session.shown_id},
+        parts.takes: {"items": takes, "selected": session.shown_id},
         parts.keep: gr.update(visible=bool(proposal)),
         parts.drop: gr.update(visible=bool(proposal)),
-        parts.undo: gr.update(interactive=session.before is not None),
-        parts.new: gr.update(interactive=session.current is not None),
-        parts.history: {"items": history, "selected": session.current.id if session.current else None},
+        parts.history: {"items": entries, "selected": current.id if current else None},
         parts.status: status,
     }
 
 
-def show_running(parts: Parts, session: EditSession, size: tuple[int, int], **running: Any) -> Shown:
-    """The picture of `size` while a job changes it; `running` are values of canvas/start.js."""
-    return {parts.canvas: canvas_value(session) | {"running": True, "width": size[0], "height": size[1], **running}}
+def show_running(parts: Parts, session: EditSession, **running: Any) -> Shown:
+    """The picture while a job changes it; `running` are values of canvas/start.js."""
+    width, height = session.job_size or (None, None)
+    return {parts.canvas: canvas_value(session) | {"running": True, "width": width, "height": height, **running}}
+
+
+def topbar_value(session: EditSession) -> dict[str, Any]:
+    """What topbar.js shows; see topbar.py."""
+    current, shown = session.current, session.shown_id
+    return {
+        "session": session.key,
+        "id": current.id if current else None,
+        "name": current.name if current else "",
+        "export": export_url(session, shown) if shown else None,
+        "can": {
+            "new": current is not None,
+            "undo": session.before is not None,
+            "redo": session.proposal is None and session.history.next is not None,
+        },
+    }
 
 
 def canvas_value(session: EditSession) -> dict[str, Any]:
     """What canvas/start.js shows; see there."""
-    shown, before = session.shown_id, session.before
+    shown, before, draft = session.shown_id, session.before, session.draft
     width, height = session.picture(shown).size if shown else (None, None)
     return {
         "session": session.key,
+        "document": session.document,
+        "used_masks": session.used_masks,
         "picture": picture_url(session, shown) if shown else None,
         "before": picture_url(session, before.id) if before else None,
-        "export": export_url(session, shown) if shown else None,
         "width": width,
         "height": height,
-        "mask_id": session.mask_id,
+        "mask": {"left": draft.left, "top": draft.top, "url": mask_url(session)} if draft else None,
         "running": False,
         "resting": session.proposal is not None,
+        "tiles": tiles_value(session.proposal.tiles) if session.proposal else None,
         "preview": None,
         "progress": 0.0,
+    }
+
+
+def tiles_value(tiles: Tiles) -> dict[str, Any]:
+    """What is recomputed, ready for JSON: `rows` of `columns` tiles as bits, row by row, from `left`, `top` on."""
+    prediction = tiles.prediction
+    rows, columns = prediction.tiles.shape
+    return {
+        "left": tiles.box.left,
+        "top": tiles.box.top,
+        "side": prediction.tile_px,
+        "rows": rows,
+        "columns": columns,
+        "bits": base64.b64encode(np.packbits(prediction.tiles).tobytes()).decode(),
+        "fraction": prediction.active_fraction,
+        "seconds": prediction.seconds,
+        "dense_seconds": prediction.dense_seconds,
+        "mode": prediction.mode,
     }
 
 

@@ -8,7 +8,7 @@ import zlib
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import ExifTags, Image, TiffImagePlugin
 
 
 def encoded(image: Image.Image, file_format: str, **options: Any) -> bytes:
@@ -55,6 +55,31 @@ def with_orientation(image: Image.Image, file_format: str, orientation: int, **o
     exif = Image.Exif()
     exif[0x0112] = orientation
     return encoded(image, file_format, exif=exif, **options)
+
+
+def camera_exif() -> Image.Exif:
+    """What a camera writes: what is kept on export, and much that is not, marked "private"."""
+    exif = Image.Exif()
+    exif[ExifTags.Base.Make], exif[ExifTags.Base.Model] = "Canon", "EOS R5"
+    exif[ExifTags.Base.Artist] = "Zoë Ødegård".encode()
+    exif[ExifTags.Base.Copyright] = "(c) 2026 Zoe"
+    exif[ExifTags.Base.Orientation] = 6
+    exif[ExifTags.Base.ImageDescription] = "<script>private</script>"
+    exif[ExifTags.Base.Software] = "private 1.0"
+    exif[ExifTags.Base.XPComment] = "private".encode("utf-16-le")
+    details = exif.get_ifd(ExifTags.IFD.Exif)
+    details[ExifTags.Base.DateTimeOriginal] = "2026:05:04 03:02:01"
+    details[ExifTags.Base.ExposureTime] = TiffImagePlugin.IFDRational(1, 250)
+    details[ExifTags.Base.FNumber] = TiffImagePlugin.IFDRational(28, 10)
+    details[ExifTags.Base.ExposureBiasValue] = TiffImagePlugin.IFDRational(-1, 3)
+    details[ExifTags.Base.ISOSpeedRatings] = 400
+    details[ExifTags.Base.FocalLength] = TiffImagePlugin.IFDRational(50)
+    details[ExifTags.Base.LensModel] = "RF 50mm F1.2"
+    details[ExifTags.Base.BodySerialNumber] = "private"
+    details[ExifTags.Base.UserComment] = b"ASCII\0\0\0private"
+    details[ExifTags.Base.MakerNote] = b"private"
+    exif.get_ifd(ExifTags.IFD.GPSInfo).update({1: "N", 2: (52.0, 31.0, 12.0), 29: "private"})
+    return exif
 
 
 def png_chunk(kind: bytes, data: bytes) -> bytes:

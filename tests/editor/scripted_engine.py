@@ -150,6 +150,9 @@ class ScriptedEngine:
         image = Image.fromarray(painted)
         return [ScriptedCandidate(image, seed + k, version_id, self.report) for k in range(variations)]
 
+    def version(self, version_id: str) -> ScriptedVersion:
+        return self._versions[version_id]
+
     def unknown_words(self, prompt: str) -> list[str]:
         return [] if self.known_words is None else [word for word in prompt.split() if word not in self.known_words]
 

@@ -18,6 +18,7 @@ from PIL import Image
 
 from diffusion_engine import EngineError
 from editor.cli import main
+from editor.images import open_picture
 from tests.editor import picture_files as files
 from tests.editor.scripted_engine import ScriptedEngine, ScriptedReport
 
@@ -29,7 +30,7 @@ def _edit(*options: str, image: str = "photo.png", mask: str = "mask.png", outpu
 
 
 @pytest.mark.parametrize("size", [(96, 64), (1023, 769), (65, 641)], ids=str)
-def test_an_edit_changes_the_painted_place_and_nothing_else(
+def test_row9_an_edit_changes_the_painted_place_and_nothing_else(
     size: tuple[int, int], folder: Path, engine: ScriptedEngine
 ) -> None:
     files.noise(*size).save("photo.png")
@@ -58,7 +59,7 @@ def test_a_photo_on_its_side_is_edited_and_written_upright(folder: Path, engine:
 
 
 @pytest.mark.parametrize("output", ["out.png", "out.webp"])
-def test_transparency_comes_back(output: str, folder: Path, engine: ScriptedEngine, capsys: Any) -> None:
+def test_D1_transparency_comes_back(output: str, folder: Path, engine: ScriptedEngine, capsys: Any) -> None:
     pixels = np.asarray(Image.open("clear.png")).copy()
     pixels[:12, :, 3] = 0
     Image.fromarray(pixels).save("clear.png")
@@ -67,6 +68,24 @@ def test_transparency_comes_back(output: str, folder: Path, engine: ScriptedEngi
     assert np.array_equal(after[..., 3], pixels[..., 3])
     assert np.array_equal(after[~inside], pixels[~inside])
     assert "The mask covers transparent pixels; they stay transparent." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", ["out.png", "out.webp", "out.jpg"])
+def test_D6_an_edit_keeps_the_camera_s_tags_unless_told_not_to(
+    output: str, folder: Path, engine: ScriptedEngine
+) -> None:
+    files.noise(64, 96).save("photo.jpg", exif=files.camera_exif())
+    assert _edit(image="photo.jpg", output=output) == 0
+    with Image.open(output) as written:
+        assert written.getexif()[0x0110] == "EOS R5"
+        assert 0x0112 not in written.getexif()
+        assert b"digitalsourcetype/compositeWithTrainedAlgorithmicMedia" in written.info["xmp"]
+    made = open_picture(output).made
+    assert (made["prompt"], made["seed"], made["guidance"], made["source"]) == ("a cactus", 0, 5.0, "Deltabrush")
+    assert _edit("--no-metadata", image="photo.jpg", output=output) == 0
+    bare = open_picture(output)
+    assert (bare.exif, bare.made) == (None, {})
+    assert b"cactus" not in Path(output).read_bytes()
 
 
 def test_options_reach_the_engine(folder: Path, engine: ScriptedEngine) -> None:
@@ -159,9 +178,10 @@ def test_the_report_says_what_was_done(folder: Path, engine: ScriptedEngine) -> 
         "prompt": "a cactus",
         "negative_prompt": "",
         "strength": 0.5,
-        "grow": 2,
-        "feather": 4,
+        "grow_px": 2,
+        "feather_px": 4,
         "steps": 4,
+        "guidance": 5.0,
         "sampler": "ddim",
         "model": "scripted",
         "width": 96,
@@ -230,7 +250,13 @@ def test_generate(folder: Path, engine: ScriptedEngine, capsys: Any) -> None:
     assert Image.open("out.png").size == (320, 200)
     made_with = json.loads(Image.open("out.png").info["deltabrush"])
     assert (made_with["prompt"], made_with["negative_prompt"], made_with["seed"]) == ("dunes", "fog", 3)
+    assert b"digitalsourcetype/trainedAlgorithmicMedia" in Image.open("out.png").info["xmp"]
     assert capsys.readouterr().out == "out.png  320x200\n"
+
+
+def test_generate_without_metadata(folder: Path, engine: ScriptedEngine) -> None:
+    assert main(["generate", "dunes", "-o", "out.png", "--no-metadata"]) == 0
+    assert set(Image.open("out.png").info) == {"srgb"}
 
 
 def test_words_the_model_will_not_read_are_named(folder: Path, engine: ScriptedEngine, capsys: Any) -> None:

@@ -27,7 +27,7 @@ REFUSED = {
     ),
     "bomb": (
         ["edit", "bomb.png", "mask.png", "p", "-o", "o.png"],
-        "bomb.png is too large: a picture may have sides up to 8192 and 4.2 million pixels, so make it smaller.",
+        "bomb.png is too large: a picture may have sides up to 8192 and 16.8 million pixels, so make it smaller.",
     ),
     "tiny": (
         ["edit", "tiny.png", "mask.png", "p", "-o", "o.png"],
@@ -177,7 +177,8 @@ def test_sizes_out_of_range(size: str, engine: ScriptedEngine, capsys: Any) -> N
         (["generate", "p"], "the following arguments are required: -o/--output; see deltabrush generate --help."),
         (
             ["edit", "large.png", "mask.png", "p", "-o", "out.png"],  # of which the decoder, too, would warn
-            "large.png is 12000x12000: a picture may have sides up to 8192 and 4.2 million pixels, so make it smaller.",
+            "large.png is 12000x12000: a picture may have sides up to 8192 and 16.8 million pixels, "
+            "so make it smaller.",
         ),
     ],
     ids=["usage", "picture"],

@@ -1,10 +1,11 @@
-"""Writing pictures: lossless where promised, transparency back, nothing of the source's metadata, never half a file."""
+"""Writing pictures: lossless where promised, transparency back, under safe names, never half a file."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +13,16 @@ import pytest
 from PIL import Image
 
 from diffusion_engine import UserError
-from editor.files import check_writable, replace_file
+from editor.files import check_writable, label, replace_file
 from editor.images import open_picture, output_format, save_picture
+from editor.outputs import new_output
 from tests.editor import picture_files as files
 
 MAGIC = {".png": b"\x89PNG", ".webp": b"RIFF", ".jpg": b"\xff\xd8\xff", ".jpeg": b"\xff\xd8\xff", ".PNG": b"\x89PNG"}
 
 
 @pytest.mark.parametrize("suffix", list(MAGIC))
-def test_content_is_what_the_suffix_says_and_tagged_srgb(tmp_path: Path, suffix: str) -> None:
+def test_D2_content_is_what_the_suffix_says_and_tagged_srgb(tmp_path: Path, suffix: str) -> None:
     image, path = files.smooth(97, 65), tmp_path / f"out{suffix}"
     save_picture(image, path)
     assert path.read_bytes().startswith(MAGIC[suffix])
@@ -35,7 +37,7 @@ def test_content_is_what_the_suffix_says_and_tagged_srgb(tmp_path: Path, suffix:
 
 
 @pytest.mark.parametrize("suffix", [".png", ".webp"])
-def test_transparency_comes_back_and_colours_under_it_stay(tmp_path: Path, suffix: str) -> None:
+def test_D1_transparency_comes_back_and_colours_under_it_stay(tmp_path: Path, suffix: str) -> None:
     pixels = np.asarray(files.noise(96, 64, 4)).copy()
     pixels[:32, :, 3] = 0
     picture = open_picture(files.encoded(Image.fromarray(pixels), "PNG"))
@@ -64,18 +66,6 @@ def test_parameters_are_json_under_our_own_key(tmp_path: Path) -> None:
     save_picture(files.noise(96, 64), tmp_path / "out.png", parameters=parameters)
     with Image.open(tmp_path / "out.png") as written:
         assert json.loads(written.info["deltabrush"]) == parameters
-
-
-@pytest.mark.parametrize("suffix", [".png", ".webp", ".jpg"])
-def test_nothing_of_the_source_s_metadata_is_passed_on(tmp_path: Path, suffix: str) -> None:
-    exif = Image.Exif()
-    exif[0x0112], exif[0x010E] = 6, "<script>private</script>"
-    exif.get_ifd(0x8825)[2] = (52.0, 31.0, 12.0)  # where it was taken
-    source = files.encoded(files.noise(96, 64), "JPEG", exif=exif, comment="private")
-    save_picture(open_picture(source).rgb, tmp_path / f"out{suffix}")
-    assert b"private" not in (tmp_path / f"out{suffix}").read_bytes()
-    with Image.open(tmp_path / f"out{suffix}") as written:
-        assert dict(written.getexif()) == {}
 
 
 @pytest.mark.parametrize("suffix", [".png", ".webp", ".jpg"])
@@ -139,3 +129,35 @@ def test_a_file_is_forced_to_the_disk_before_it_takes_the_name(tmp_path: Path, m
     replace_file(tmp_path / "out.bin", b"data")
     assert order == ["fsync", "replace"]
     assert (tmp_path / "out.bin").read_bytes() == b"data"
+
+
+NAMES = {
+    "parent": "../x.png",
+    "absolute": "/etc/x.png",
+    "backslashes": "..\\..\\x.png",
+    "nul": "a\0b.png",
+    "newline": "two\nlines.png",
+    "escape": "\x1b[2Jx.png",
+    "endless": "x" * 300 + ".png",
+    "device": "CON.png",
+    "dot-file": ".hidden.png",
+    "right-to-left": "\u202egnp.exe",
+    "no-text": os.fsdecode(b"\xff.png"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=[f"row10-{name}" for name in NAMES])
+def test_a_name_is_shown_as_a_harmless_label_only(name: str) -> None:
+    shown = label(name)
+    assert shown.isprintable() and shown.isascii() and "/" not in shown and len(shown) <= 80
+    with pytest.raises(UserError) as refused:
+        open_picture(name)
+    assert shown in str(refused.value) and str(refused.value).isprintable()
+
+
+def test_row10_files_in_the_output_folder_have_our_own_names(tmp_path: Path) -> None:
+    for seed in (7, 2**63 - 1):
+        save_picture(files.noise(96, 64), new_output(tmp_path, seed))
+    [day] = tmp_path.iterdir()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", day.name)
+    assert sorted(path.name for path in day.iterdir()) == ["0001-7.png", f"0002-{2**63 - 1}.png"]

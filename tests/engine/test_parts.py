@@ -12,11 +12,12 @@ import torch
 from PIL import Image
 
 from diffusion_engine import EngineError, PlanPolicy, SparseUNet, TextContext, UserError
+from diffusion_engine.active_rows import ActiveRows, pyramid
 from diffusion_engine.compute_thread import ComputeThread
-from diffusion_engine.cost_model import PassTimer, dense_macs, network_costs, plan_macs
+from diffusion_engine.cost_model import PassTimer, dense_macs, network_costs, sparse_macs
 from diffusion_engine.noise import tile_noise
 from diffusion_engine.pictures import composite, latent_mask, picture_tensor, tensor_pixels
-from diffusion_engine.plan import plan_pyramid
+from diffusion_engine.plan import Plan
 from diffusion_engine.preview import BlendedPreview, PreviewMap
 from diffusion_engine.recorder import to_rows
 from diffusion_engine.regional import PromptMap
@@ -89,19 +90,21 @@ def test_prompts_without_rows_are_dropped() -> None:
 @pytest.mark.parametrize("mask_name", masks((32, 32)))
 def test_plans_cover_the_mask_at_every_level(mask_name: str) -> None:
     mask = masks((32, 32))[mask_name]
-    plan = plan_pyramid(mask, 4, PlanPolicy((1, 0), (1, 2)))
+    active = ActiveRows.of(pyramid(mask, 4), PlanPolicy((1, 0), (1, 2)))
+    plan = Plan.of(active, torch.device("cpu"))
     for index, level in enumerate(plan.levels):
         here = torch.zeros(level.rows, dtype=torch.bool)
         here[level.active] = True
         ys, xs = mask.nonzero(as_tuple=True)
         assert here.view(level.shape)[ys >> index, xs >> index].all()
         assert torch.equal(level.active, level.active.unique())
-    assert plan_pyramid(torch.zeros_like(mask), 4, PlanPolicy()).empty
+    assert [level.active.numel() for level in plan.levels] == active.counts
+    assert not any(ActiveRows.of(pyramid(torch.zeros_like(mask), 4), PlanPolicy()).counts)
 
 
 def test_plan_refuses_a_map_that_does_not_halve_evenly() -> None:
     with pytest.raises(UserError, match="divisible by 8"):
-        plan_pyramid(torch.ones(30, 32, dtype=torch.bool), 4, PlanPolicy())
+        pyramid(torch.ones(30, 32, dtype=torch.bool), 4)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ def test_counted_products_match_what_runs(kind: str) -> None:
     rows = [(32 >> level) ** 2 for level in range(sparse.level_count)]
     assert sum(cost.products * n for cost, n in zip(costs, rows, strict=True)) == seen
     plan = sparse.plan(torch.ones(32, 32, dtype=torch.bool))
-    assert plan_macs(costs, plan) == dense_macs(costs, [level.shape for level in plan.levels]) > seen
+    assert sparse_macs(costs, plan.active) == dense_macs(costs, [level.shape for level in plan.levels]) > seen
 
 
 def test_counted_products_of_a_decoder() -> None:
@@ -196,8 +199,8 @@ def test_picture_round_trip_is_exact_and_padding_repeats_the_edge() -> None:
 def test_latent_mask_takes_the_maximum_of_each_cell() -> None:
     mask = np.zeros((20, 30), np.uint8)
     mask[19, 29] = 51
-    cells = latent_mask(mask, (64, 64), 8, torch.device("cpu"))
-    assert cells.shape == (8, 8) and cells[2, 3] == pytest.approx(0.2) and cells.count_nonzero() == 1
+    cells = latent_mask(mask, (64, 64), 8)
+    assert cells.shape == (8, 8) and cells[2, 3] == pytest.approx(0.2) and np.count_nonzero(cells) == 1
 
 
 def test_composite_keeps_the_parent_where_blend_is_zero_and_takes_the_new_where_it_is_full() -> None:

@@ -107,9 +107,3 @@ def test_guidance_cannot_be_raised_where_there_was_none(starter: EditableDiffusi
 def test_masks_of_every_kind_mean_the_same(starter: EditableDiffusionEngine, base: Version, mask: Any) -> None:
     expected = starter.edit(base.id, MASK, "a cat", seed=1, mode="sparse")[0]
     assert starter.edit(base.id, mask, "a cat", seed=1, mode="sparse")[0].image.tobytes() == expected.image.tobytes()
-
-
-def test_words_the_model_cannot_use(starter: EditableDiffusionEngine) -> None:
-    assert starter.unknown_words("a red balloon and a zyxophone") == ["zyxophone"]
-    assert starter.truncated_words("a red balloon") == ""
-    assert starter.truncated_words("balloon " * 30).split().count("balloon") == 30 - 22

@@ -17,6 +17,13 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from editor.web.serve import Server, listen
 
+# of a browser that was here before, but has no session to go on with; a reload keeps what the window has
+AS_A_NEW_WINDOW = """
+    if (!sessionStorage.getItem("deltabrush-session")) {
+        localStorage.clear();
+        localStorage.setItem("deltabrush-visited", "1");
+    }
+"""
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -24,7 +31,7 @@ CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrom
 def serving(engine, output_dir: Path) -> Iterator[str]:
     """The address of the whole application, run in a thread."""
     listener = listen("127.0.0.1", 0)
-    server = Server(engine, listener, output_dir)
+    server = Server(engine, listener, output_dir, output_dir / "sessions")
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -80,10 +87,11 @@ def visit(contexts: Callable[..., BrowserContext]) -> Iterator[Callable[..., Pag
 
     def open_page(url: str, **options) -> Page:
         page = contexts(**options).new_page()
+        page.add_init_script(AS_A_NEW_WINDOW)
         pages.append(page)
         page.goto(url)
         page.locator("#go").wait_for()
-        page.wait_for_function("sessionStorage.getItem('deltabrush')")
+        page.wait_for_function("sessionStorage.getItem('deltabrush-session')")
         return page
 
     yield open_page

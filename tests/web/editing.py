@@ -22,7 +22,9 @@ class Editor:
         if not self.page.locator("#steps input").is_visible():
             self.page.locator("#more > button").click()
         for name, value in values.items():
-            self.page.locator(f"#{name} input").fill(str(value))
+            self.page.locator(f"#{name} input").first.fill(str(value))
+        if "seed" in values:
+            self.page.locator("#seed-lock input").check()
 
     def go(self, prompt: str) -> None:
         self.page.locator("#prompt textarea").fill(prompt)
@@ -44,11 +46,33 @@ class Editor:
         self.finish()
 
     def open(self, data: bytes, name: str = "picture.png") -> None:
-        versions = self.page.locator("#history button").count()
-        self.page.locator('#canvas input[type="file"]').set_input_files(
+        versions = self.versions().count()
+        self.page.locator('#top input[type="file"]').set_input_files(
             {"name": name, "mimeType": "application/octet-stream", "buffer": data}
         )
-        expect(self.page.locator("#history button")).to_have_count(versions + 1, timeout=TIMEOUT_MS)
+        expect(self.versions()).to_have_count(versions + 1, timeout=TIMEOUT_MS)
+
+    def versions(self) -> Locator:
+        """The entries of the history."""
+        return self.page.locator("#history .pick")
+
+    def takes(self) -> Locator:
+        """The results that wait."""
+        return self.page.locator("#takes button")
+
+    def keep(self) -> None:
+        versions = self.versions().count()
+        self.page.locator("#keep").click()
+        expect(self.versions()).to_have_count(versions + 1)
+
+    def top(self, name: str) -> Locator:
+        """A button of the bar above the canvas: new, undo, redo."""
+        return self.page.locator(f'#top [data-send="{name}"]')
+
+    def show(self, version: int) -> None:
+        """Goes to an entry of the history, by its number."""
+        self.versions().nth(version).click()
+        expect(self.versions().nth(version)).to_have_attribute("aria-pressed", "true")
 
     def stroke(self, start: tuple[float, float], end: tuple[float, float], size: int = 48) -> None:
         """Drags the brush between two points in pixels of the picture, at the fitted view."""
@@ -98,7 +122,7 @@ class Editor:
 
     def picture(self) -> Image.Image:
         """The shown picture, exact, as the server has it."""
-        return self._fetch(self.page.locator("#canvas .export").get_attribute("href"), "exports")
+        return self._fetch(self.page.locator('#top [data-format="png"]').get_attribute("href"), "exports")
 
     def version(self) -> Image.Image:
         """The current version, exact: what the shown candidates were made from."""
@@ -106,7 +130,7 @@ class Editor:
 
     def _fetch(self, address: str | None, kind: str) -> Image.Image:
         assert address is not None
-        exact = address.replace(f"/{kind}/", "/pictures/").replace(".jpg", ".png")
+        exact = address.partition("?")[0].replace(f"/{kind}/", "/pictures/").replace(".jpg", ".png")
         return Image.open(io.BytesIO(self._bytes("exact => fetch(exact)", exact)))
 
     def _bytes(self, response: str, argument: Any = None) -> bytes:
@@ -123,6 +147,14 @@ class Editor:
             part = np.asarray(Image.open(io.BytesIO(data)).convert("L"))
             mask[sent["top"] : sent["top"] + len(part), sent["left"] : sent["left"] + part.shape[1]] = part
         return mask
+
+    def seen(self, point: tuple[float, float]) -> tuple[int, ...]:
+        """The colour on the screen at a point of the picture."""
+        self.page.wait_for_timeout(100)  # a frame or two
+        x, y = self.on_screen(point)
+        shot = Image.open(io.BytesIO(self.page.screenshot())).convert("RGB")
+        scale = shot.width / self.page.viewport_size["width"]
+        return shot.getpixel((round(x * scale), round(y * scale)))
 
     def message(self) -> Locator:
         return self.page.locator("#message p")

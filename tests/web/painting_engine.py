@@ -11,7 +11,9 @@ from types import SimpleNamespace
 import numpy as np
 from PIL import Image
 
-from diffusion_engine import Cancelled, Progress, UserError
+from diffusion_engine import Cancelled, Prediction, Progress, UserError
+
+PREDICTED_TILE_PX = 8
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class PaintingEngine:
     """`before_step(step)` runs before each step of a job: tests sleep, cancel or raise there."""
 
     model_name = "painted"
-    samplers = ("ddim",)
+    samplers = ("ddim", "euler")
 
     def __init__(self, steps: int = 4, before_step: Callable[[int], None] = lambda step: None) -> None:
         self.defaults = SimpleNamespace(steps=steps, guidance=4.0, size=(128, 96), sampler="ddim")
@@ -114,6 +116,28 @@ class PaintingEngine:
     def forget(self, version_id):
         self.calls.append("forget")
         del self.versions[version_id]
+
+    def predict(self, version_id, mask, *, variations=1, strength=1.0, mode="auto"):
+        height, width = mask.shape
+        side = PREDICTED_TILE_PX
+        padded = np.pad(mask > 0, ((0, -height % side), (0, -width % side)))
+        tiles = padded.reshape(-(-height // side), side, -(-width // side), side).any(axis=(1, 3))
+        assert self.version(version_id).image.size == (width, height)
+        dense = mode == "dense"
+        fraction = 1.0 if dense else float(tiles.mean())
+        return Prediction(
+            active_fraction=fraction,
+            seconds=8 * fraction * variations,
+            dense_seconds=8.0 * variations,
+            mode="dense" if dense else "sparse",
+            tiles=np.ones_like(tiles) if dense else tiles,
+            tile_px=side,
+        )
+
+    vocabulary = ("cactus", "castle", "cat", "field", "palm", "town")
+
+    def token_count(self, prompt):
+        return len(prompt.split()), 77
 
     def unknown_words(self, prompt):
         return [word for word in prompt.split() if word == "xyzzy"]

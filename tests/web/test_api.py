@@ -106,5 +106,41 @@ def test_uploads_of_the_page_are_limited_and_need_a_session(client, address: str
     assert np.array_equal(pixels(client, opened["url"]), np.asarray(Image.open(files["picture"])))
 
 
-def test_only_the_four_endpoints_are_public(client: Client) -> None:
-    assert set(client.view_api(return_format="dict")["named_endpoints"]) == {"/open", "/generate", "/edit", "/commit"}
+def test_an_edit_of_any_version_by_its_id_is_a_branch(client: Client, files: dict[str, Path]) -> None:
+    root = client.predict(handle_file(files["picture"]), api_name="/open")["picture_id"]
+    kept = []
+    for prompt in ("a cactus", "a palm"):
+        answer = client.predict(handle_file(files["mask"]), prompt, root, api_name="/edit")
+        kept.append(client.predict(answer["candidates"][0]["picture_id"], api_name="/commit")["picture_id"])
+    history = client.predict(api_name="/history")
+    assert [(v["picture_id"], v["parent_id"]) for v in history["versions"]] == [
+        (root, None),
+        *((k, root) for k in kept),
+    ]
+    assert history["current"] == kept[1] and history["versions"][1]["made"]["prompt"] == "a cactus"
+
+
+@pytest.mark.parametrize(("format", "kind"), [("png", "PNG"), ("webp", "WEBP"), ("jpg", "JPEG")])
+def test_an_export_is_a_file_of_its_kind(client: Client, files: dict[str, Path], format: str, kind: str) -> None:
+    opened = client.predict(handle_file(files["picture"]), api_name="/open")
+    answer = client.predict(opened["picture_id"], format, api_name="/export")
+    data = httpx.get(client.src.rstrip("/") + answer["url"]).raise_for_status().content
+    assert Image.open(io.BytesIO(data)).format == kind
+
+
+@pytest.mark.parametrize(("picture", "format"), [("gone", "png"), (None, "tiff"), (None, "../x")])
+def test_an_export_that_cannot_be_is_refused(client, files: dict[str, Path], picture: str | None, format: str) -> None:
+    opened = client.predict(handle_file(files["picture"]), api_name="/open")
+    with pytest.raises(AppError):
+        client.predict(picture or opened["picture_id"], format, api_name="/export")
+
+
+def test_E1_words_that_do_not_count_are_named_in_the_answer(client: Client) -> None:
+    prompt = " ".join(f"w{number}" for number in range(90)) + " xyzzy"
+    unknown, cut = client.predict(prompt, api_name="/generate")["notices"]
+    assert "xyzzy" in unknown and "w77 w78" in cut and "w76" not in cut
+
+
+def test_only_these_endpoints_are_public(client: Client) -> None:
+    public = {"/open", "/generate", "/edit", "/commit", "/history", "/export"}
+    assert set(client.view_api(return_format="dict", print_info=False)["named_endpoints"]) == public

@@ -73,7 +73,7 @@ def test_generate_paint_stop_and_paint_again(editor: Editor) -> None:
     assert changed[mask].mean() > 0.5 and not changed[~mask].any()
     expect(editor.page.locator("#status p")).to_contain_text("0 pixels changed outside")
     editor.page.locator("#keep").click()
-    expect(editor.page.locator("#history button")).to_have_count(2)
+    expect(editor.versions()).to_have_count(2)
 
     editor.stroke((200, 60), (200, 60), size=40)
     editor.page.locator("#variations label").nth(3).click()  # long enough to be stopped
@@ -85,11 +85,11 @@ def test_generate_paint_stop_and_paint_again(editor: Editor) -> None:
     mask |= editor.mask() > 0
     editor.page.locator("#variations label").nth(1).click()
     editor.paint("a red balloon")
-    expect(editor.page.locator("#candidates button")).to_have_count(2)
-    editor.page.locator("#candidates button").nth(1).click()
-    expect(editor.page.locator("#candidates button").nth(1)).to_have_attribute("aria-pressed", "true")
+    expect(editor.takes()).to_have_count(2)
+    editor.takes().nth(1).click()
+    expect(editor.takes().nth(1)).to_have_attribute("aria-pressed", "true")
     editor.page.locator("#keep").click()
-    expect(editor.page.locator("#history button")).to_have_count(3)
+    expect(editor.versions()).to_have_count(3)
     changed = differing(base, editor.picture())
     assert changed.any() and not changed[~mask].any()
 

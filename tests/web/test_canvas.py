@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
 from editing import Editor, differing, picture_file
-from PIL import Image
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -51,26 +48,46 @@ def test_another_picture_clears_the_mask(address: str, visit) -> None:
     assert not editor.mask().any()
 
 
-def test_before_is_shown_while_it_is_held(address: str, visit) -> None:
+@pytest.fixture
+def edited(address: str, visit) -> Editor:
+    """A flat picture with an edit in its middle, waiting."""
     editor = Editor(visit(address))
     editor.generate("a field")
-    base = editor.picture()
     editor.stroke((64, 48), (64, 48), size=40)
     editor.paint("a cactus")
-    middle = editor.on_screen((64, 48))
+    return editor
 
-    def colour() -> tuple[int, ...]:
-        editor.page.wait_for_timeout(100)  # a frame or two
-        shot = Image.open(io.BytesIO(editor.page.screenshot()))
-        return shot.convert("RGB").getpixel((round(middle[0]), round(middle[1])))
 
-    after = colour()
-    box = editor.page.locator("#canvas .before").bounding_box()
-    editor.page.mouse.move(box["x"] + 5, box["y"] + 5)
-    editor.page.mouse.down()
-    held = colour()
-    editor.page.mouse.up()
-    assert held == base.convert("RGB").getpixel((64, 48)) != after == colour()
+def test_the_picture_before_is_shown_while_tab_is_held(edited: Editor) -> None:
+    after = edited.seen((64, 48))
+    edited.canvas.focus()
+    edited.page.keyboard.down("Tab")
+    edited.page.wait_for_timeout(400)
+    held = edited.seen((64, 48))
+    edited.page.keyboard.up("Tab")
+    assert held == edited.version().convert("RGB").getpixel((64, 48)) != after == edited.seen((64, 48))
+    expect(edited.canvas).to_be_focused()
+
+
+def test_a_short_tab_leaves_the_canvas_in_both_directions(edited: Editor) -> None:
+    edited.canvas.focus()
+    edited.page.keyboard.press("Tab")
+    expect(edited.canvas).not_to_be_focused()
+    edited.page.keyboard.press("Shift+Tab")
+    expect(edited.canvas).to_be_focused()
+    edited.page.keyboard.press("Shift+Tab")
+    expect(edited.canvas).not_to_be_focused()
+
+
+def test_before_and_after_stand_on_two_sides_of_the_divider(edited: Editor) -> None:
+    new, old = edited.picture().getpixel((64, 48)), edited.version().convert("RGB").getpixel((64, 48))
+    edited.page.locator("#canvas .compare").click()
+    divider = edited.page.locator("#canvas .divider")
+    for percent, colour in [("100", old), ("0", new)]:
+        divider.fill(percent)
+        assert edited.seen((64, 48)) == colour
+    edited.page.locator("#canvas .compare").click()
+    expect(divider).to_be_hidden()
 
 
 def test_a_new_stroke_on_a_result_begins_a_new_mask_and_keeps_the_result(address: str, visit) -> None:
@@ -82,6 +99,6 @@ def test_a_new_stroke_on_a_result_begins_a_new_mask_and_keeps_the_result(address
     editor.stroke((100, 60), (100, 60), size=20)
     assert not editor.mask()[:50, :50].any()
     editor.go("a palm")
-    expect(editor.page.locator("#history button")).to_have_count(2)
+    expect(editor.versions()).to_have_count(2)
     editor.finish()
     assert not differing(editor.version(), first).any()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 
 import numpy as np
 import pytest
 from editing import Editor, differing, picture_file
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -20,7 +22,7 @@ def test_first_screen(address: str, visit, scheme: str) -> None:
     assert page.evaluate("[document.documentElement.scrollHeight, document.documentElement.scrollWidth]") == [800, 1280]
     assert page.locator("button.primary:visible").count() == 1
     expect(page.locator("#go")).to_have_text("Generate")
-    expect(page.locator("#canvas .hint")).to_be_visible()
+    expect(page.locator("#canvas .welcome")).to_be_visible()
     dark = page.evaluate("document.body.classList.contains('dark')")
     assert dark == (scheme == "dark")
 
@@ -45,7 +47,7 @@ def test_paint_choose_keep_undo(address: str, visit) -> None:
     mask = editor.mask() > 0
     editor.page.locator("#variations label").nth(2).click()
     editor.paint("a cactus")
-    choices = editor.page.locator("#candidates button")
+    choices = editor.takes()
     expect(choices).to_have_count(3)
     first = editor.picture()
     choices.nth(2).click()
@@ -55,10 +57,10 @@ def test_paint_choose_keep_undo(address: str, visit) -> None:
     assert not (differing(base, third) & ~mask).any()
     expect(editor.page.locator("#status p")).to_contain_text("0 pixels changed outside")
     editor.page.locator("#keep").click()
-    expect(editor.page.locator("#history button")).to_have_count(2)
+    expect(editor.versions()).to_have_count(2)
     assert not differing(editor.picture(), third).any() and not editor.mask().any()
-    editor.page.locator("#undo").click()
-    expect(editor.page.locator("#undo")).to_be_disabled()
+    editor.top("undo").click()
+    expect(editor.top("undo")).to_be_disabled()
     assert not differing(editor.picture(), base).any()
 
 
@@ -104,7 +106,7 @@ def test_a_picture_can_be_brought_in_by(address: str, visit, way: str) -> None:
         }}""",
         list(picture_file((90, 70))),
     )
-    expect(editor.page.locator("#history button")).to_have_count(1)
+    expect(editor.versions()).to_have_count(1)
     assert editor.picture().size == (90, 70)
 
 
@@ -132,11 +134,11 @@ def test_a_phone_photo_is_shown_and_painted_upright(address: str, visit) -> None
 )
 def test_a_file_that_is_no_picture_is_refused_in_one_sentence(address: str, visit, data: bytes, sentence: str) -> None:
     editor = Editor(visit(address))
-    editor.page.locator('#canvas input[type="file"]').set_input_files(
+    editor.page.locator('#top input[type="file"]').set_input_files(
         {"name": "picture.png", "mimeType": "image/png", "buffer": data}
     )
     expect(editor.message()).to_contain_text(sentence)
-    assert editor.page.locator("#history button").count() == 0
+    assert editor.versions().count() == 0
 
 
 def test_what_people_type_is_never_markup(address: str, visit) -> None:
@@ -145,7 +147,12 @@ def test_what_people_type_is_never_markup(address: str, visit) -> None:
     editor = Editor(page)
     evil = "<img src=x onerror=alert(1)>\"'`${alert(1)}{{7*7}} xyzzy"
     editor.generate(evil)
-    expect(page.locator("#history button")).to_have_attribute("title", evil)
+    expect(editor.versions()).to_have_attribute("aria-label", evil)
+    expect(page.locator("#notes .unread")).to_contain_text("xyzzy")
+    editor.versions().dblclick()
+    page.locator("#history input").fill(evil + " again")
+    page.keyboard.press("Enter")
+    expect(page.locator("#top .name")).to_have_value(evil + " again")
     assert page.locator("img[onerror]").count() == 0
 
 
@@ -158,40 +165,61 @@ def test_a_reload_brings_everything_back(address: str, visit) -> None:
     assert not differing(editor.picture(), base).any()
 
 
-def test_a_reload_while_a_job_runs_stops_it_and_the_next_one_works(engine, address: str, visit) -> None:
+def test_F3_a_reload_while_a_job_runs_brings_all_back_and_the_job_goes_on(engine, address: str, visit) -> None:
     editor = Editor(visit(address))
     editor.generate("a field")
     base = editor.picture()
     editor.stroke((30, 30), (60, 60))
-    steps: list[int] = []
-    engine.before_step = lambda step: (steps.append(step), time.sleep(2))
+    mask = editor.mask()
+    go_on = threading.Event()
+    engine.before_step = lambda step: step < 3 or go_on.wait(60)
     editor.go("a cactus")
     editor.page.locator("#stop").wait_for()
     editor.page.reload()
-    expect(editor.page.locator("#history button")).to_have_count(1)
-    assert engine.busy.acquire(timeout=10)  # the job has let go
-    engine.busy.release()
-    assert len(steps) < engine.defaults.steps
-    engine.before_step = lambda step: None
+    editor.page.locator("#stop").wait_for()  # the running job is found again
+    go_on.set()
     assert not differing(editor.picture(), base).any()
-    editor.stroke((30, 30), (60, 60))
-    editor.paint("a palm")
+    expect(editor.page.locator("#prompt textarea")).to_have_value("a cactus")
+    editor.page.locator("#keep").wait_for()
+    editor.finish()
+    assert np.array_equal(editor.mask(), mask)
+    changed = differing(editor.picture(), base)
+    assert changed[mask > 0].any() and not changed[mask == 0].any()
+    assert engine.calls.count("edit") == 1
+
+
+def test_F3_a_closed_window_is_gone_on_with_by_the_next_one(address: str, browser) -> None:
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.add_init_script("localStorage.setItem('deltabrush-visited', '1')")
+    editor = Editor(context.new_page())
+    editor.page.goto(address)
+    editor.generate("a field")
+    base = editor.picture()
+    editor.page.close()
+    again, other = (Editor(context.new_page()) for _ in range(2))
+    again.page.goto(address)
+    expect(again.versions()).to_have_count(1)
+    assert not differing(again.picture(), base).any()
+    other.page.goto(address)  # while the first one is open, the second is a session of its own
+    expect(other.page.locator("#go")).to_have_text("Generate")
+    assert other.versions().count() == 0
+    context.close()
 
 
 def test_two_windows_are_two_sessions(address: str, visit) -> None:
     ann, bob = Editor(visit(address)), Editor(visit(address))
     ann.generate("a field")
-    assert bob.page.locator("#history button").count() == 0
+    assert bob.page.locator("#history .pick").count() == 0
     expect(bob.page.locator("#go")).to_have_text("Generate")
 
 
 def test_new_puts_the_picture_aside(address: str, visit) -> None:
     editor = Editor(visit(address))
     editor.generate("a field")
-    editor.page.locator("#new").click()
+    editor.top("new").click()
     expect(editor.page.locator("#go")).to_have_text("Generate")
     editor.generate("a town")
-    expect(editor.page.locator("#history button")).to_have_count(2)
+    expect(editor.versions()).to_have_count(2)
 
 
 def test_export_saves_the_exact_picture_and_how_it_was_made(address: str, visit, painting_server) -> None:
@@ -199,16 +227,41 @@ def test_export_saves_the_exact_picture_and_how_it_was_made(address: str, visit,
     editor.set(seed=7)
     editor.generate("a field")
     names = []
-    for _ in range(2):
+    for suffix in ("png", "png", "webp", "jpg"):
+        editor.page.locator("#top summary").click()
         with editor.page.expect_download() as download:
-            editor.page.locator("#canvas .export").click()
+            editor.page.locator(f'#top [data-format="{suffix}"]').click()
         names.append(download.value.suggested_filename)
-    assert names == ["0001-7.png", "0002-7.png"]  # never overwritten
-    for file in painting_server[2].rglob("*-7.png"):
+    assert names == ["0001-7.png", "0002-7.png", "0003-7.webp", "0004-7.jpg"]  # never overwritten
+    for file in [*painting_server[2].rglob("*-7.png"), *painting_server[2].rglob("*-7.webp")]:
         with Image.open(file) as saved:
             assert not differing(saved, editor.picture()).any()
-            made = json.loads(saved.text["deltabrush"])
-            assert (made["prompt"], made["seed"], made["model"]) == ("a field", 7, "painted")
+    with Image.open(next(painting_server[2].rglob("0002-7.png"))) as saved:
+        made = json.loads(saved.text["deltabrush"])
+        assert (made["prompt"], made["seed"], made["model"]) == ("a field", 7, "painted")
+        assert saved.text["parameters"].startswith("a field") and "Seed: 7" in saved.text["parameters"]
+
+
+def test_an_export_without_metadata_says_nothing(address: str, visit) -> None:
+    editor = Editor(visit(address))
+    editor.generate("a field")
+    editor.page.locator("#top summary").click()
+    editor.page.locator("#top .metadata").uncheck()
+    with editor.page.expect_download() as download:
+        editor.page.locator('#top [data-format="png"]').click()
+    with Image.open(download.value.path()) as saved:
+        assert not saved.text and not saved.getexif()
+
+
+def test_a_picture_that_says_how_it_was_made_fills_in_prompt_and_seed(address: str, visit) -> None:
+    editor = Editor(visit(address))
+    chunks = PngInfo()
+    chunks.add_text("parameters", "a castle\nNegative prompt: rain\nSteps: 20, Sampler: DDIM, CFG scale: 4, Seed: 77")
+    editor.open(picture_file((90, 70), pnginfo=chunks))
+    expect(editor.page.locator("#prompt textarea")).to_have_value("a castle")
+    editor.page.locator("#more > button").click()
+    expect(editor.page.locator("#seed input")).to_have_value("77")
+    expect(editor.page.locator("#negative textarea")).to_have_value("rain")
 
 
 @pytest.mark.parametrize("key", ["Control+Enter", "Escape"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -13,7 +12,8 @@ from PIL import Image
 
 from diffusion_engine import Cancelled, EngineError, Progress, UserError
 from editor.images import Picture
-from editor.jobs import Turns
+from editor.jobs import Job, Turns
+from editor.proposals import MAX_TAKES
 from editor.requests import EditRequest, GenerateRequest
 from editor.session import EditSession
 from editor.sessions import Sessions
@@ -34,7 +34,7 @@ def session(engine: PaintingEngine) -> EditSession:
     return session
 
 
-def finish(job: Iterator[Progress]) -> list[Progress]:
+def finish(job: Job[None]) -> list[Progress]:
     return list(job)
 
 
@@ -51,11 +51,11 @@ def state(session: EditSession) -> dict:
     """All that a person would miss if it were gone."""
     waiting = session.proposal
     return {
-        "versions": [(version.id, version.image.tobytes()) for version in session.versions.values()],
+        "entries": [(entry.id, entry.image.tobytes()) for entry in session.history],
         "current": session.current and session.current.id,
-        "waiting": waiting and [candidate.image.tobytes() for candidate in waiting.candidates],
+        "waiting": waiting and [session.picture(take.id).tobytes() for take in waiting.takes],
         "shown": session.shown_id,
-        "mask_id": session.mask_id,
+        "masks": (session.document, session.used_masks),
         "running": session.running,
     }
 
@@ -63,8 +63,8 @@ def state(session: EditSession) -> dict:
 def test_an_edit_waits_until_it_is_kept(session: EditSession) -> None:
     base = session.current
     finish(session.edit(mask_file(), EditRequest("a cactus", variations=3)))
-    assert session.current is base and len(session.proposal.candidates) == 3
-    second = session.proposal.picture_ids[1]
+    assert session.current is base and len(session.proposal.takes) == 3
+    second = session.proposal.takes[1].id
     session.choose(second)
     chosen = session.picture(second).tobytes()
     session.keep()
@@ -72,15 +72,18 @@ def test_an_edit_waits_until_it_is_kept(session: EditSession) -> None:
     assert session.current.image.tobytes() == chosen
     session.undo()
     assert session.current is base
+    session.redo()
+    assert session.current.image.tobytes() == chosen
 
 
 def test_nothing_changes_outside_and_a_leak_is_counted(session: EditSession) -> None:
     finish(session.edit(mask_file(), EditRequest("a cactus", feather_px=4)))
-    old, new = np.asarray(session.current.image), np.asarray(session.proposal.candidate.image)
+    take = session.proposal.shown
+    old, new = np.asarray(session.current.image), np.asarray(session.picture(take.id))
     changed = (old != new).any(axis=2)
-    assert changed[10:40, 10:40].any() and not changed[session.proposal.blend == 0].any()
+    assert changed[10:40, 10:40].any() and not changed[take.blend == 0].any()
     assert session.changed_outside() == 0
-    session.proposal.candidate.image.putpixel((100, 90), (1, 2, 3))
+    take.candidate.image.putpixel((100, 90), (1, 2, 3))
     assert session.changed_outside() == 1
 
 
@@ -104,27 +107,20 @@ def test_cancel_at_every_step_leaves_everything_as_it_was(engine, session: EditS
     finish(edit_or_generate(session, job))  # the next one runs as if nothing had been
 
 
-def edit_or_generate(session: EditSession, job: str) -> Iterator[Progress]:
+def edit_or_generate(session: EditSession, job: str) -> Job[None]:
     if job == "edit":
         return session.edit(mask_file(), EditRequest("a cactus"))
     return session.generate(GenerateRequest("a town", size=SIZE))
 
 
-def test_closing_the_page_stops_the_job(engine: PaintingEngine, session: EditSession) -> None:
-    before, reached = state(session), threading.Event()
-    seen: list[int] = []
-
-    def wait_after_first(step: int) -> None:
-        seen.append(step)
-        if step > 1:
-            reached.wait(10)
-
-    engine.before_step = wait_after_first
-    job = session.edit(mask_file(), EditRequest("a cactus"))
-    next(job)
-    threading.Timer(0.05, reached.set).start()
-    job.close()
-    assert state(session) == before and len(seen) < STEPS
+def test_a_job_goes_on_while_nobody_follows_it_and_can_be_found_again(engine: PaintingEngine, session) -> None:
+    go_on = threading.Event()
+    engine.before_step = lambda step: step == 1 or go_on.wait(10)
+    next(iter(session.edit(mask_file(), EditRequest("a cactus"))))
+    assert session.running and session.job_size == SIZE
+    go_on.set()
+    finish(session.job)
+    assert session.proposal is not None and not session.running
 
 
 @pytest.mark.parametrize(
@@ -182,61 +178,108 @@ def test_editing_without_a_picture_is_refused(engine: PaintingEngine) -> None:
         finish(EditSession(engine, Turns()).edit(mask_file(), EditRequest("a cactus")))
 
 
-def test_the_same_mask_again_replaces_the_candidates(session: EditSession) -> None:
-    finish(session.edit(mask_file(), EditRequest("a cactus")))
+def test_another_prompt_for_the_same_mask_keeps_the_earlier_takes_in_reach(session: EditSession) -> None:
+    finish(session.edit(mask_file(), EditRequest("a cactus", variations=2)))
     finish(session.edit(mask_file(), EditRequest("a palm")))
-    assert len(session.versions) == 1 and session.proposal.request.prompt == "a palm"
+    assert [take.request.prompt for take in session.proposal.takes] == ["a cactus", "a cactus", "a palm"]
+    assert len(session.history) == 1 and session.proposal.shown.request.prompt == "a palm"
 
 
-def test_another_mask_keeps_the_shown_candidate_first(session: EditSession) -> None:
-    mask_id = session.mask_id
+def test_only_so_many_takes_wait(session: EditSession) -> None:
+    for seed in range(MAX_TAKES + 3):
+        finish(session.edit(mask_file(), EditRequest("a cactus", seed=seed)))
+    assert [take.candidate.seed for take in session.proposal.takes] == list(range(3, MAX_TAKES + 3))
+
+
+def test_another_mask_keeps_the_shown_take_first(session: EditSession) -> None:
+    document = session.document
     finish(session.edit(mask_file(), EditRequest("a cactus")))
     first = session.picture(session.shown_id).tobytes()
     finish(session.edit(mask_file((60, 60, 90, 90)), EditRequest("a palm")))
-    assert session.current.image.tobytes() == first and session.proposal.request.prompt == "a palm"
-    assert session.mask_id == mask_id  # the second mask is on the page and still belongs to the picture
+    assert session.current.image.tobytes() == first and session.proposal.shown.request.prompt == "a palm"
+    assert session.document == document  # the second mask is on the page and still belongs to the picture
+    assert session.used_masks == 0
 
 
-@pytest.mark.parametrize("go", ["open", "generate", "leave", "visit"])
-def test_going_elsewhere_keeps_what_waits_and_clears_the_mask(session: EditSession, go: str) -> None:
+@pytest.mark.parametrize("go", ["open", "generate", "leave", "visit", "undo"])
+def test_going_elsewhere_keeps_what_waits_and_is_done_with_the_mask(session: EditSession, go: str) -> None:
     base = session.current
     finish(session.edit(mask_file(), EditRequest("a cactus")))
-    mask_id = session.mask_id
+    before = session.document, session.used_masks
     if go == "open":
         session.open(Picture(Image.new("RGB", (70, 80)), None, (), "PNG"))
     elif go == "generate":
         finish(session.generate(GenerateRequest("a town", size=SIZE)))
     elif go == "leave":
         session.leave()
+    elif go == "undo":
+        session.undo()
     else:
         session.visit(base.id)
-    assert session.mask_id != mask_id and session.proposal is None
-    assert any(version.prompt == "a cactus" for version in session.versions.values())
+    assert (session.document, session.used_masks) != before and session.proposal is None
+    assert any(entry.name == "a cactus" for entry in session.history)
 
 
-def test_undo_drops_candidates_and_keeps_the_mask(session: EditSession) -> None:
+def test_dropping_what_waits_leaves_everything_as_it_was(session: EditSession) -> None:
     before = state(session)
     finish(session.edit(mask_file(), EditRequest("a cactus")))
-    session.undo()
+    session.drop()
     assert state(session) == before
 
 
-def test_transparency_is_inherited(session: EditSession) -> None:
-    alpha = Image.linear_gradient("L").resize(SIZE)
-    session.open(Picture(Image.new("RGB", SIZE), alpha, (), "PNG"))
+def test_a_branch_begins_at_any_entry_and_redo_goes_where_undo_came_from(session: EditSession) -> None:
+    root = session.current
+    for prompt in ("a cactus", "a palm"):
+        session.visit(root.id)
+        finish(session.edit(mask_file(), EditRequest(prompt)))
+        session.keep()
+    cactus, palm = list(session.history)[1:]
+    assert cactus.parent_id == palm.parent_id == root.id
+    places = session.history.places()
+    assert {entry.name: vars(places[entry.id]) for entry in session.history} == {
+        "a field": {"column": 0, "lane": 0},
+        "a cactus": {"column": 1, "lane": 0},
+        "a palm": {"column": 1, "lane": 1},
+    }
+    session.visit(cactus.id)
+    session.undo()
+    session.redo()
+    assert session.current is cactus
+    session.visit(palm.id)
+    session.undo()
+    session.redo()
+    assert session.current is palm
+
+
+@pytest.mark.parametrize(("name", "kept"), [("  my\n dunes ", "my dunes"), ("x" * 200, "x" * 80)])
+def test_a_name_is_one_line(session: EditSession, name: str, kept: str) -> None:
+    session.rename(session.current.id, name)
+    assert session.current.name == kept == session.history[session.current.id].name
+
+
+@pytest.mark.parametrize("name", ["", "  \n"])
+def test_a_name_that_says_nothing_is_refused(session: EditSession, name: str) -> None:
+    with pytest.raises(UserError, match="letter"):
+        session.rename(session.current.id, name)
+
+
+def test_transparency_and_camera_data_are_inherited(session: EditSession) -> None:
+    alpha, exif = Image.linear_gradient("L").resize(SIZE), Image.Exif()
+    session.open(Picture(Image.new("RGB", SIZE), alpha, (), "PNG", exif))
     finish(session.edit(mask_file(), EditRequest("a cactus")))
-    assert session.alpha(session.shown_id) is alpha
+    assert session.source(session.shown_id).alpha is alpha
     session.keep()
-    assert session.alpha(session.shown_id) is alpha
+    source = session.source(session.shown_id)
+    assert source.alpha is alpha and source.exif is exif
 
 
 def test_while_a_job_runs_everything_else_is_refused(engine: PaintingEngine, session: EditSession) -> None:
     go_on = threading.Event()
     engine.before_step = lambda step: step == 1 or go_on.wait(10)
     job = session.edit(mask_file(), EditRequest("a cactus"))
-    next(job)
-    second = session.edit(mask_file(), EditRequest("a palm"))
-    for action in (session.undo, session.keep, session.leave, lambda: finish(second)):
+    next(iter(job))
+    second = lambda: session.edit(mask_file(), EditRequest("a palm"))  # noqa: E731
+    for action in (session.undo, session.keep, session.leave, second):
         with pytest.raises(UserError, match="being painted"):
             action()
     go_on.set()
@@ -253,7 +296,7 @@ def test_two_sessions_do_not_cross_talk(engine: PaintingEngine) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (ann.current.prompt, bob.current.prompt) == ("a field", "a town")
+    assert (ann.current.name, bob.current.name) == ("a field", "a town")
     with pytest.raises(UserError):
         ann.picture(bob.current.id)
     with pytest.raises(UserError):
@@ -288,9 +331,3 @@ def test_the_session_unused_for_longest_makes_room(engine: PaintingEngine) -> No
     with pytest.raises(UserError, match="reload"):
         sessions.get(second.key)
     assert list(engine.versions) == [first.current.id]
-
-
-def test_hints_name_the_words_that_do_not_count(session: EditSession) -> None:
-    assert session.hints("a red xyzzy") == ["This model does not know xyzzy."]
-    assert session.hints("a red barn") == []
-    assert "w78" in session.hints(" ".join(f"w{number}" for number in range(80)))[0]

@@ -27,6 +27,7 @@ export class Mask {
     this.committed = new Uint8ClampedArray(width * height);
     this.done = [];
     this.undone = [];
+    this.revision = (this.revision ?? 0) + 1;   // another one after each change
   }
 
   // Makes what was drawn inside `area` ({ left, top, right, bottom }) a step. hard: a pixel is painted, or erased,
@@ -53,15 +54,13 @@ export class Mask {
   invert() { this.#whole((alpha) => { for (let i = 0; i < alpha.length; i++) alpha[i] = 255 - alpha[i]; }); }
   fillHoles() { this.#whole((alpha) => fillHoles(alpha, this.width, this.height)); }
 
-  // Takes over another mask of the same size, drawn from `source`; its brightness is the mask.
-  paste(source) {
-    const other = document.createElement("canvas");
-    other.width = this.width;
-    other.height = this.height;
+  // Takes over a mask of the same size, a picture of greys; its brightness is the mask. corner: where it lies.
+  paste(source, corner = { left: 0, top: 0 }) {
+    const other = new OffscreenCanvas(this.width, this.height);
     const context = other.getContext("2d", { willReadFrequently: true });
-    context.drawImage(source, 0, 0, this.width, this.height);
+    context.drawImage(source, corner.left, corner.top);
     const { data } = context.getImageData(0, 0, this.width, this.height);
-    this.#whole((alpha) => { for (let i = 0; i < alpha.length; i++) alpha[i] = data[4 * i] * data[4 * i + 3] / 255; });
+    this.#whole((alpha) => { for (let i = 0; i < alpha.length; i++) alpha[i] = data[4 * i + 3] ? data[4 * i] : 0; });
   }
 
   undo() { this.#turn(this.done, this.undone); }
@@ -69,6 +68,14 @@ export class Mask {
 
   // { left, top, right, bottom } of all that is painted; null where nothing is.
   bounds() {
+    if (this.boundsOf !== this.revision) {
+      this.box = this.#bounds();
+      this.boundsOf = this.revision;
+    }
+    return this.box;
+  }
+
+  #bounds() {
     const box = { left: this.width, top: -1, right: 0, bottom: 0 };
     for (let y = 0, at = 0; y < this.height; y++, at += this.width) {
       const row = this.committed.subarray(at, at + this.width);
@@ -82,23 +89,26 @@ export class Mask {
     return box.top < 0 ? null : box;
   }
 
-  // The painted part as a picture of grey levels: { left, top, png }, png a data address; null where nothing is.
-  read() {
-    const box = this.bounds();
-    if (!box) return null;
+  // What is on the layer inside `box`, as a canvas of grey levels.
+  cut(box) {
     const copy = document.createElement("canvas");
     copy.width = box.right - box.left;
     copy.height = box.bottom - box.top;
-    const image = new ImageData(copy.width, copy.height);
-    for (let y = 0; y < copy.height; y++) {
-      for (let x = 0; x < copy.width; x++) {
-        const at = 4 * (y * copy.width + x);
-        image.data.fill(this.committed[(box.top + y) * this.width + box.left + x], at, at + 3);
-        image.data[at + 3] = 255;
-      }
-    }
-    copy.getContext("2d").putImageData(image, 0, 0);
-    return { left: box.left, top: box.top, png: copy.toDataURL("image/png") };
+    const context = copy.getContext("2d");
+    context.drawImage(this.layer, -box.left, -box.top);
+    context.globalCompositeOperation = "source-in";   // white where it is painted, as opaque as that is,
+    context.fillStyle = "#fff";
+    context.fillRect(0, 0, copy.width, copy.height);
+    context.globalCompositeOperation = "destination-over";   // over black
+    context.fillStyle = "#000";
+    context.fillRect(0, 0, copy.width, copy.height);
+    return copy;
+  }
+
+  // The painted part: { left, top, png }, png a data address of grey levels; null where nothing is.
+  read() {
+    const box = this.bounds();
+    return box && { left: box.left, top: box.top, png: this.cut(box).toDataURL("image/png") };
   }
 
   #whole(change) {
@@ -114,6 +124,7 @@ export class Mask {
   #apply(step) {
     this.#put(step, step.after);
     if (step.before.every((alpha, i) => alpha === step.after[i])) return;
+    this.revision++;
     this.done.push(step);
     this.undone = [];
     const bytes = () => this.done.reduce((sum, { before, after }) => sum + before.length + after.length, 0);
@@ -125,6 +136,7 @@ export class Mask {
     if (!step) return;
     this.#put(step, from === this.done ? step.before : step.after);
     to.push(step);
+    this.revision++;
   }
 
   #clipped({ left, top, right, bottom }) {

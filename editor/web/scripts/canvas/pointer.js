@@ -4,9 +4,10 @@ import { TOOLS } from "./tools.js";
 const NEAR_PX = 8;   // so close to a polygon's first corner, on the screen, a click closes it
 
 export class Pointer {
-  // may: () => whether painting is possible now; started: called before a stroke; changed: (stroke ended) => redraw
-  constructor(canvas, view, mask, { may, started, changed }) {
-    Object.assign(this, { canvas, view, mask, may, started, changed });
+  // may: () => whether painting is possible now; started: called before a stroke, changed: whenever something looks
+  // different, painted: when a stroke has ended
+  constructor(canvas, view, mask, { may, started, changed, painted }) {
+    Object.assign(this, { canvas, view, mask, may, started, changed, painted });
     this.settings = { tool: "brush", size: 48, softness: 0 };
     this.at = null;          // where the pointer is over the canvas
     this.tool = null;        // the tool at work
@@ -30,6 +31,17 @@ export class Pointer {
   choose(tool) {
     this.cancel();
     this.settings.tool = tool;
+  }
+
+  // What a brush has drawn that is not part of the mask yet, whole pixels of the picture; null where there is nothing.
+  area() {
+    const drawn = this.tool?.area;
+    if (!drawn) return null;
+    const area = {
+      left: Math.max(0, Math.floor(drawn.left)), top: Math.max(0, Math.floor(drawn.top)),
+      right: Math.min(this.mask.width, Math.ceil(drawn.right)), bottom: Math.min(this.mask.height, Math.ceil(drawn.bottom)),
+    };
+    return area.left < area.right && area.top < area.bottom ? area : null;
   }
 
   // Ends a polygon that has corners enough; true if there was one.
@@ -59,6 +71,39 @@ export class Pointer {
     return true;
   }
 
+  // ---- the keyboard as a pen: arrows move it, a key puts it down and lifts it again
+
+  // Moves the pen by so many pixels of the picture; it begins in the middle of what is seen.
+  step(dx, dy) {
+    const { x, y } = this.at ?? this.view.centre;
+    const inside = (place, length) => Math.min(length, Math.max(0, place));
+    this.at = { x: inside(x + dx, this.mask.width), y: inside(y + dy, this.mask.height), pressure: 1 };
+    if (this.tool && ["corners", "keys"].includes(this.drag)) this.tool.move(this.at);
+    this.changed();
+  }
+
+  // Begins a stroke or shape where the pen is, or ends it; a polygon gets another corner.
+  dip() {
+    this.at ??= { ...this.view.centre, pressure: 1 };
+    if (this.drag === "keys") this.#commit();
+    else if (this.drag === "corners") {
+      if (this.tool.click(this.at, this.#near())) this.#commit();
+    } else if (this.drag === null && this.may()) this.#begin(this.at, "keys", false);
+    this.changed();
+  }
+
+  #near() {
+    return NEAR_PX * devicePixelRatio / this.view.scale;
+  }
+
+  #begin(at, drag, erasing) {
+    this.started();
+    const { tool, size, softness } = this.settings;
+    this.tool = TOOLS[tool]();
+    this.drag = tool === "polygon" ? "corners" : drag;
+    this.tool.begin(this.mask.context, at, { size, softness, erases: (tool === "eraser") !== erasing });
+  }
+
   #place(event) {
     return { ...this.view.place(event), pressure: event.pointerType === "pen" ? Math.max(0.1, event.pressure) : 1 };
   }
@@ -73,7 +118,7 @@ export class Pointer {
     const pans = event.button === 1 || (event.button === 0 && this.spaceHeld);
     const at = this.#place(event);
     if (this.drag === "corners") {
-      if (event.button === 0 && this.tool.click(at, NEAR_PX * devicePixelRatio / this.view.scale)) this.#commit();
+      if (event.button === 0 && this.tool.click(at, this.#near())) this.#commit();
       return this.changed();
     }
     if (this.drag !== null || (!pans && (event.button !== 0 || !this.may()))) return;
@@ -85,11 +130,7 @@ export class Pointer {
       this.last = event;
       return;
     }
-    this.started();
-    const { tool, size, softness } = this.settings;
-    this.tool = TOOLS[tool]();
-    this.drag = tool === "polygon" ? "corners" : event.pointerId;
-    this.tool.begin(this.mask.context, at, { size, softness, erases: (tool === "eraser") !== event.altKey });
+    this.#begin(at, event.pointerId, event.altKey);
     this.changed();
   }
 
@@ -143,6 +184,7 @@ export class Pointer {
     const soft = this.brushRadius !== null && this.settings.softness > 0;
     this.mask.commit(area, !soft);
     this.changed();
+    this.painted();
   }
 
   #wheel(event) {

@@ -12,6 +12,7 @@ export class Painter {
     this.outline = this.edge.getContext("2d");
   }
 
+
   // `scene`: () => what to draw now. However often it is asked for, a frame is drawn once.
   ask(scene) {
     if (this.asked) return;
@@ -19,9 +20,10 @@ export class Painter {
     requestAnimationFrame(() => { this.asked = false; this.#draw(scene()); });
   }
 
-  // image: the picture; patch: { image, left, top, width, height } drawn over it; veiled: whether the mask is filled in;
-  // masked: whether it shows at all; tool, brush: what the pointer does, { at, radius } where a brush would paint
-  #draw({ image, patch, masked, veiled, tool, brush }) {
+  // image: the picture; patch: { image, left, top, width, height } drawn over it; other, divider: a picture that is shown
+  // left of so much of the width; tiles: { grid, side, left, top, opacity } of what is recomputed; masked: whether the
+  // mask shows, veiled: whether it is filled in; tool, brush: what the pointer does, { at, radius } of a brush
+  #draw({ image, patch, other, divider, tiles, masked, veiled, tool, brush }) {
     const { screen, canvas, view } = this;
     screen.setTransform(1, 0, 0, 1, 0, 0);
     screen.clearRect(0, 0, canvas.width, canvas.height);
@@ -30,7 +32,10 @@ export class Painter {
     screen.imageSmoothingQuality = "high";
     if (image) screen.drawImage(image, 0, 0, view.picture.width, view.picture.height);
     if (patch) screen.drawImage(patch.image, patch.left, patch.top, patch.width, patch.height);
+    if (other) this.#otherSide(other, divider);
     if (!masked) return;
+    if (tiles?.opacity) this.#tiles(tiles);
+    view.apply(screen);
     if (veiled) {
       screen.globalAlpha = this.veil;
       screen.drawImage(this.mask.layer, 0, 0);
@@ -45,6 +50,57 @@ export class Painter {
         context.stroke();
       });
     }
+  }
+
+  #otherSide(other, divider) {
+    const { screen, canvas, view } = this;
+    const { width, height } = view.picture;
+    const at = canvas.width * divider;
+    screen.save();
+    screen.setTransform(1, 0, 0, 1, 0, 0);
+    screen.beginPath();
+    screen.rect(0, 0, at, canvas.height);
+    screen.clip();
+    view.apply(screen);
+    screen.drawImage(other, 0, 0, width, height);
+    screen.restore();
+    screen.setTransform(1, 0, 0, 1, 0, 0);
+    for (const [colour, wide] of [["#0008", 4], ["#fff", 2]]) {
+      screen.fillStyle = colour;
+      screen.fillRect(at - wide * devicePixelRatio / 2, 0, wide * devicePixelRatio, canvas.height);
+    }
+    view.apply(screen);
+  }
+
+  // A fine grid over the tiles that are recomputed, one screen pixel wide at any zoom.
+  #tiles({ grid, side, left, top, opacity }) {
+    const { edge, outline, canvas, view, screen } = this;
+    edge.width = canvas.width;   // also clears it
+    edge.height = canvas.height;
+    view.apply(outline);
+    outline.imageSmoothingEnabled = false;
+    outline.drawImage(grid, left, top, grid.width * side, grid.height * side);
+    outline.globalCompositeOperation = "source-in";
+    outline.setTransform(1, 0, 0, 1, 0, 0);
+    outline.strokeStyle = VEIL;
+    outline.lineWidth = devicePixelRatio;
+    outline.beginPath();
+    const step = Math.max(side, side * Math.ceil(6 * devicePixelRatio / (side * view.scale)));   // no finer than 6 px
+    for (let x = 0; x <= grid.width * side; x += step) {
+      const at = Math.round(view.x + (left + x) * view.scale) + 0.5;
+      outline.moveTo(at, 0);
+      outline.lineTo(at, canvas.height);
+    }
+    for (let y = 0; y <= grid.height * side; y += step) {
+      const at = Math.round(view.y + (top + y) * view.scale) + 0.5;
+      outline.moveTo(0, at);
+      outline.lineTo(canvas.width, at);
+    }
+    outline.stroke();
+    screen.setTransform(1, 0, 0, 1, 0, 0);
+    screen.globalAlpha = 0.7 * opacity;
+    screen.drawImage(edge, 0, 0);
+    screen.globalAlpha = 1;
   }
 
   // A line that is seen on any picture: dark around light.

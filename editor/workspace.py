@@ -1,0 +1,106 @@
+"""The engine's side of a session: which version of the engine stands for which picture, and what an edit would cost."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+from diffusion_engine import Prediction, Progress
+from editor.areas import Box, area_around, bounds
+from editor.history import Entry
+from editor.masks import Mask
+from editor.requests import EditRequest
+
+if TYPE_CHECKING:
+    from diffusion_engine import EditableDiffusionEngine, Version
+
+
+@dataclass(frozen=True)
+class Area:
+    """A part of a picture, as a version of the engine."""
+
+    version_id: str
+    box: Box
+
+    def whole(self, parent: Image.Image, part: Image.Image) -> Image.Image:
+        """The parent with `part` in place of this area."""
+        if self.box.size == parent.size:
+            return part
+        picture = parent.copy()
+        picture.paste(part, (self.box.left, self.box.top))
+        return picture
+
+    def moved(self, progress: Progress) -> Progress:
+        """Progress of the engine, with its preview's place in the whole picture."""
+        if progress.place is None:
+            return progress
+        left, top, width, height = progress.place
+        return replace(progress, place=(left + self.box.left, top + self.box.top, width, height))
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """What an edit recomputes, or would: the engine's prediction, and the part of the picture that it is about."""
+
+    box: Box
+    prediction: Prediction
+
+
+class Workspace:
+    """Areas of a session's entries by the entry's id. An entry that comes from a file has none until it is edited."""
+
+    def __init__(self, engine: EditableDiffusionEngine) -> None:
+        self._engine = engine
+        self._areas: dict[str, Area] = {}
+        self._roots: list[str] = []  # versions that were not made from others
+        self._opening = threading.Lock()
+
+    def known(self, entry: Entry, edit_mask: Mask) -> Area | None:
+        """The area that holds the mask, if there is one already."""
+        area = self._areas.get(entry.id)
+        return area if area and area.box.holds(bounds(edit_mask)) else None
+
+    def area(self, entry: Entry, edit_mask: Mask) -> Area:
+        """The same, opened in the engine now if there is none. Raises UserError where the mask is too large for one."""
+        with self._opening:
+            return self.known(entry, edit_mask) or self._open(entry, bounds(edit_mask))
+
+    def prepare(self, entry: Entry) -> None:
+        """Opens a picture that can be worked on as a whole, so that it is recorded before anything is painted."""
+        with self._opening:
+            anywhere = Box(0, 0, 1, 1)
+            if area_around(anywhere, entry.image.size, self._engine.defaults.size).size == entry.image.size:
+                self._open(entry, anywhere)
+
+    def _open(self, entry: Entry, painted: Box) -> Area:
+        box = area_around(painted, entry.image.size, self._engine.defaults.size)
+        part = entry.image.crop((box.left, box.top, box.right, box.bottom))
+        version = self._engine.open(part, **entry.settings)
+        self.add(entry, version, box)
+        return self._areas[entry.id]
+
+    def add(self, entry: Entry, version: Version, box: Box) -> None:
+        """`version` stands for this part of `entry` from now on."""
+        self._areas[entry.id] = Area(version.id, box)
+        if version.parent_id is None:
+            self._roots.append(version.id)
+
+    def predict(self, area: Area, edit_mask: Mask, request: EditRequest) -> Tiles:
+        """What an edit with this mask would recompute. Answers at once, also while the engine is busy."""
+        prediction = self._engine.predict(
+            area.version_id,
+            area.box.cut(edit_mask),
+            variations=request.variations,
+            strength=request.strength,
+            mode=request.mode,
+        )
+        return Tiles(area.box, prediction)
+
+    def forget(self) -> None:
+        """Lets the engine forget all of it."""
+        for root in self._roots:
+            self._engine.forget(root)
+        self._roots, self._areas = [], {}
