@@ -1,7 +1,8 @@
 """`deltabrush bench edit`: whole edits, from the request to the bytes of a PNG, by rows and densely, in turns.
 
 Also: what an edit costs that is sent the moment a picture is opened (the base pass has not run), and one that comes
-after it. `--shape sd15` does the same on an SD 1.5-shaped model with random weights.
+after it. `--shape sd15` does the same on an SD 1.5-shaped model with random weights. `--through-http` measures instead
+what a person sees in the browser, and what the editor adds to the engine's own time.
 """
 
 from __future__ import annotations
@@ -111,7 +112,12 @@ def opened_edits(engine: EditableDiffusionEngine, steps: int, repeats: int) -> d
 def main(argv: list[str]) -> int:
     shape = {"choices": ("starter", "sd15"), "default": "starter", "help": "which model (default starter)"}
     steps = {"type": int, "default": 20, "help": "sampler steps (default 20)"}
-    options = arguments(__doc__ or "", argv, shape=shape, steps=steps)
+    through = {"action": "store_true", "help": "in a real browser, against the engine's own time"}
+    options = arguments(__doc__ or "", argv, shape=shape, steps=steps, through_http=through)
+    if options.through_http:
+        from benchmarks.through_http import edits_in_the_browser
+
+        return publish(edits_in_the_browser(options.steps, options.repeats), options.json)
     engine = sd15_engine() if options.shape == "sd15" else EditableDiffusionEngine.from_pretrained("starter")
     figures = {
         "model": options.shape,

@@ -78,14 +78,14 @@ def lay_out(engine: EditableDiffusionEngine, examples: Sequence[Example]) -> Par
             prompt = gr.Textbox("", label=word("prompt.label"), lines=2, max_lines=5, elem_id="prompt")
             prompt_notes(elem_id="notes")
             go = gr.Button(word("go.generate"), variant="primary", elem_id="go", interactive=False)
-            stop = gr.Button(word("go.stop"), variant="primary", elem_id="stop", visible=False)
+            stop = gr.Button(word("go.stop"), variant="primary", elem_id="stop")
             cost(elem_id="cost")
             message = line(elem_id="message")
             variations = gr.Radio([1, 2, 3, 4], value=1, label=word("variations.label"), elem_id="variations")
             takes = strip(elem_id="takes")
             with gr.Row(elem_id="verdict"):
-                keep = gr.Button(word("takes.keep"), size="sm", visible=False, elem_id="keep")
-                drop = gr.Button(word("takes.drop"), size="sm", visible=False, elem_id="drop")
+                keep = gr.Button(word("takes.keep"), size="sm", elem_id="keep")
+                drop = gr.Button(word("takes.drop"), size="sm", elem_id="drop")
             strength = gr.Slider(0.05, 1, 1, step=0.05, label=word("strength.label"), elem_id="strength")
             edges = [(word("edge.soft"), "soft"), (word("edge.hard"), "hard")]
             edge = gr.Radio(edges, value="soft", label=word("edge.label"), elem_id="edge")

@@ -94,7 +94,7 @@ def mask_canvas(examples: Sequence[Example], **options: Any) -> gr.HTML:
 
 
 def decode_mask(value: Any, size: tuple[int, int]) -> masks.Mask | None:
-    """The mask that readMask() of the canvas sent, uint8 [H, W] of the size (width, height) of the picture; None for
+    """The mask that submitMask() of the canvas sent, uint8 [H, W] of the size (width, height) of the picture; None for
     anything that is not one. value: {"left", "top", "png"}, the painted part as a data address and where it lies."""
     if not isinstance(value, dict):
         return None

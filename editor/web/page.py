@@ -31,7 +31,7 @@ from editor.web.words import say
 
 log = logging.getLogger(__name__)
 # the mask is read at the click: what is seen is what is used
-READ_MASK = "(...inputs) => { inputs[1] = document.querySelector('#canvas canvas').readMask(); return inputs; }"
+READ_MASK = "(...inputs) => { inputs[1] = document.querySelector('#canvas canvas').submitMask(); return inputs; }"
 ARRIVE = "() => import('/scripts/session.js').then((it) => it.arrive())"
 REMEMBER = f"""(...values) => import("/scripts/session.js").then((it) => {{
     it.remember({json.dumps(Settings.names())}, values);
@@ -191,8 +191,6 @@ def follow(parts: Parts, session: EditSession) -> Iterator[Shown]:
     job, message = session.job, list[Any]()
     assert job is not None
     yield show_running(parts, session) | {
-        parts.go: gr.update(visible=False),
-        parts.stop: gr.update(visible=True),
         parts.message: [],
         parts.status: [say("status.starting")],
     }

@@ -33,6 +33,7 @@ THEME = gr.themes.Base(primary_hue="violet", neutral_hue="zinc", font=SYSTEM_FON
     button_primary_background_fill_hover_dark="*primary_700",
 )
 STYLE = Path(__file__).parent / "page.css"
+ICON = Path(__file__).parents[2] / "assets" / "icon.svg"
 
 
 def run(settings: Settings) -> None:
@@ -107,6 +108,8 @@ def build_app(
         max_file_size=UPLOAD_LIMIT_BYTES,
         ssr_mode=False,
         i18n=I18N,
+        favicon_path=ICON,
+        pwa=True,
         theme=THEME,
         css_paths=[STYLE],
     )

@@ -48,11 +48,8 @@ def show(parts: Parts, session: EditSession) -> Shown:
     return {
         parts.topbar: topbar_value(session),
         parts.canvas: canvas_value(session),
-        parts.go: gr.update(value=word("go.paint" if current else "go.generate"), visible=True, interactive=True),
-        parts.stop: gr.update(visible=False),
+        parts.go: gr.update(value=word("go.paint" if current else "go.generate"), interactive=True),
         parts.takes: {"items": takes, "selected": session.shown_id},
-        parts.keep: gr.update(visible=bool(proposal)),
-        parts.drop: gr.update(visible=bool(proposal)),
         parts.history: {"items": entries, "selected": current.id if current else None},
         parts.status: status,
     }

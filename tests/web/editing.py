@@ -27,7 +27,9 @@ class Editor:
             self.page.locator("#seed-lock input").check()
 
     def go(self, prompt: str) -> None:
-        self.page.locator("#prompt textarea").fill(prompt)
+        field = self.page.locator("#prompt textarea")
+        if field.input_value() != prompt:  # each change is kept by the browser, for its own undo
+            field.fill(prompt)
         self.page.locator("#go").click()
 
     def finish(self) -> None:
@@ -40,8 +42,11 @@ class Editor:
         expect(self.page.locator("#go")).to_have_text("Paint it", timeout=TIMEOUT_MS)
 
     def paint(self, prompt: str) -> None:
-        """Presses the button and waits for candidates."""
+        """Presses the button and waits until the result is on the screen."""
+        shown = "(performance.getEntriesByName('deltabrush-picture')[0]?.startTime ?? 0)"
+        before = self.page.evaluate(shown)
         self.go(prompt)
+        self.page.wait_for_function(f"{shown} > {before}", timeout=TIMEOUT_MS)
         expect(self.page.locator("#keep")).to_be_visible(timeout=TIMEOUT_MS)
         self.finish()
 

@@ -3,7 +3,11 @@ import { tell } from "./words.js";
 
 export function start(element, props, events, watch) {
   const line = element.querySelector("p");
-  const write = () => { line.textContent = [props.value ?? []].flat().map(tell).join(line.dataset.between ?? " "); };
+  function write() {
+    const sentences = [props.value ?? []].flat();
+    line.textContent = sentences.map(tell).join(line.dataset.between ?? " ");
+    line.dataset.seconds = sentences.find((one) => one.values?.seconds)?.values.seconds ?? "";
+  }
   watch("value", write);
   write();
 }

@@ -8,7 +8,17 @@ const RELOAD_MS = 1000;                  // a page that is being left may hold i
 
 export const shared = { key: null };
 
-const recent = () => JSON.parse(localStorage.getItem(RECENT) ?? "[]");
+// What a storage holds, or `otherwise` where that is not what this program writes.
+function stored(storage, name, otherwise) {
+  try {
+    const value = JSON.parse(storage.getItem(name)) ?? otherwise;
+    return Array.isArray(value) === Array.isArray(otherwise) ? value : otherwise;
+  } catch {
+    return otherwise;
+  }
+}
+
+const recent = () => stored(localStorage, RECENT, []);
 
 // Holds the lock of a session while this page lives; false where another window has it.
 function hold(key, options) {
@@ -30,10 +40,10 @@ export async function arrive() {
     if (key === null && await hold(each, { ifAvailable: true })) key = each;
   }
   shared.key = key;
-  const settings = { ...read(localStorage), ...read(sessionStorage) };
+  const remembered = { ...stored(localStorage, SETTINGS, {}), ...stored(sessionStorage, SETTINGS, {}) };
   const first_visit = !localStorage.getItem(VISITED);
   localStorage.setItem(VISITED, "1");
-  return [JSON.stringify({ key, settings, first_visit })];
+  return [JSON.stringify({ key, settings: remembered, first_visit })];
 }
 
 // This window works in the session `key` from now on.
@@ -50,8 +60,6 @@ export function own(key) {
 const SETTINGS = "deltabrush-settings";
 const OF_THIS_WINDOW = ["prompt", "seed"];   // the others are the person's habits
 export const settings = {};                  // as they are now
-
-const read = (storage) => JSON.parse(storage.getItem(SETTINGS) ?? "{}");
 
 // Python calls it whenever a control has changed; names and values of all of them.
 export function remember(names, values) {

@@ -6,7 +6,7 @@ const AROUND = [[-1, -1], [0, -1], [1, -1], [-1, 0], [1, 0], [-1, 1], [0, 1], [1
 
 export class Painter {
   constructor(canvas, view, mask) {
-    Object.assign(this, { canvas, view, mask, veil: VEIL_ALPHA, asked: false });
+    Object.assign(this, { canvas, view, mask, veil: VEIL_ALPHA, asked: false, marks: [] });
     this.screen = canvas.getContext("2d");
     this.edge = document.createElement("canvas");
     this.outline = this.edge.getContext("2d");
@@ -17,8 +17,18 @@ export class Painter {
   ask(scene) {
     if (this.asked) return;
     this.asked = true;
-    requestAnimationFrame(() => { this.asked = false; this.#draw(scene()); });
+    requestAnimationFrame(() => {
+      this.asked = false;
+      this.#draw(scene());
+      for (const name of this.marks.splice(0)) {
+        performance.clearMarks(name);   // the browser would keep every one
+        performance.mark(name);
+      }
+    });
   }
+
+  // The next frame is marked with this name, for `bench edit --through-http`.
+  mark(name) { this.marks.push(name); }
 
   // image: the picture; patch: { image, left, top, width, height } drawn over it; other, divider: a picture that is shown
   // left of so much of the width; tiles: { grid, side, left, top, opacity } of what is recomputed; masked: whether the

@@ -5,7 +5,7 @@
 // preview: { url, left, top, width, height } of what is changing while running, progress: 0..1 }.
 // Another document resets the mask to the server's; another number of used_masks clears one that was sent.
 // While `running`, or `resting` (takes wait), a mask that was sent is drawn as an outline, and the next stroke begins a
-// new one. Python reads the mask through readMask() of the <canvas> element.
+// new one. Python reads the mask through submitMask() of the <canvas> element.
 import { load, receiveMasks } from "../files.js";
 import { hold, listen } from "../keys.js";
 import { own, shared } from "../session.js";
@@ -98,6 +98,7 @@ export function start(element, props, events, watch) {
       mask.clear();
       forecast.ask(true);
     }
+    for (const state of ["running", "resting"]) document.body.classList.toggle(state, Boolean(value[state]));
     find(".welcome").hidden = Boolean(value.picture || value.running);
     if (find(".dropzones").dataset.ready !== (value.picture ? "1" : undefined)) {
       if (value.picture) find(".dropzones").dataset.ready = "1";
@@ -109,13 +110,16 @@ export function start(element, props, events, watch) {
     for (const name of ["picture", "before"]) {
       if (value[name] === previous[name]) continue;
       const image = await load(value[name]);
-      if (shown[name] === value[name]) images[name] = image;   // a newer value may have come meanwhile
+      if (shown[name] !== value[name]) continue;   // a newer value has come meanwhile
+      images[name] = image;
+      if (name === "picture" && image) painter.mark("deltabrush-picture");
     }
     compare.show(images.before ?? null);
     const { preview } = value;
     if (preview?.url !== previous.preview?.url) {
       const image = await load(preview?.url);
       if (shown.preview?.url === preview?.url) images.preview = image && { ...preview, image };
+      if (image && !previous.preview) painter.mark("deltabrush-preview");
     }
     draw();
   }
@@ -144,11 +148,13 @@ export function start(element, props, events, watch) {
     return true;
   }
 
-  canvas.readMask = () => {
-    if (!shown.picture) return null;
+  canvas.readMask = () => (shown.picture ? mask.read() : null);
+  canvas.submitMask = () => {
+    performance.clearMarks("deltabrush-pressed");
+    performance.mark("deltabrush-pressed");
     pointer.cancel();
     submitted = mask.revision;
-    return mask.read();
+    return canvas.readMask();
   };
 
   async function useMask(file) {

@@ -1,0 +1,96 @@
+"""`deltabrush bench edit --through-http`: an edit as a person sees it in a browser, against the engine's own time.
+
+The program runs in a process of its own and the browser on the same cores. The page marks the moments itself (User
+Timing API): the press of the button, the first preview on the screen, the finished picture on the screen.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from PIL import Image
+
+from benchmarks.edit import PROMPT, SIZE, area_mask
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+PATIENCE_MS = 120_000
+SINCE_THE_PRESS = """() => {
+    const last = (name) => performance.getEntriesByName(name)[0]?.startTime;
+    const pressed = last("deltabrush-pressed");
+    return { first_preview: last("deltabrush-preview") - pressed, finished: last("deltabrush-picture") - pressed };
+}"""
+
+
+def edits_in_the_browser(steps: int, repeats: int) -> dict[str, Any]:
+    """Medians in seconds over edits of 5 % of a generated 512 px picture whose cache is warm.
+
+    engine_s: what the engine says it took; added_s: from the press of the button to the finished picture, without that
+    """
+    from playwright.sync_api import sync_playwright
+
+    with _program() as address, sync_playwright() as playwright:
+        path = os.environ.get("DELTABRUSH_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.add_init_script("localStorage.setItem('deltabrush-visited', '1')")
+        page.goto(address)
+        page.locator("#more > button").click()
+        page.locator("#steps input").fill(str(steps))
+        page.locator("#prompt textarea").fill("desert dunes under a clear blue sky")
+        _press(page)
+        mask = io.BytesIO()
+        Image.fromarray(area_mask(0.05)).save(mask, "PNG")
+        file: Any = {"name": "mask.png", "mimeType": "image/png", "buffer": mask.getvalue()}
+        page.locator("#canvas .mask-file").set_input_files(file)
+        page.locator("#cost p:not(:empty)").wait_for()
+        page.locator("#prompt textarea").fill(PROMPT)
+        records: list[dict[str, float]] = []
+        for _ in range(repeats + 1):  # the first one is not measured
+            _press(page)
+            moments: dict[str, float] = page.evaluate(SINCE_THE_PRESS)
+            engine = float(page.locator("#status p").get_attribute("data-seconds") or "nan")
+            first, finished = moments["first_preview"] / 1000, moments["finished"] / 1000
+            records.append({"first_preview_s": first, "finished_s": finished, "engine_s": engine})
+            page.locator("#drop").click()
+            page.locator("#drop").wait_for(state="hidden")
+        browser.close()
+    records = [record | {"added_s": record["finished_s"] - record["engine_s"]} for record in records[1:]]
+    medians = {name: statistics.median(record[name] for record in records) for name in records[0]}
+    return {"size": [SIZE, SIZE], "steps": steps, "area": 0.05, **medians, "edits": records}
+
+
+def _press(page: Any) -> None:
+    """Presses the button and waits until the result is on the screen."""
+    shown = "(performance.getEntriesByName('deltabrush-picture')[0]?.startTime ?? 0)"
+    before: float = page.evaluate(shown)
+    page.locator("#go:enabled").click()
+    page.wait_for_function(f"{shown} > {before} && document.querySelector('#go')", timeout=PATIENCE_MS)
+
+
+@contextmanager
+def _program() -> Generator[str]:
+    """The address of the program, run in a process of its own with the starter model."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["--port", str(port), "--no-browser", "--offline", "--output-dir", folder, "--sessions-dir", folder]
+        command = [sys.executable, "-m", "editor.cli", *options]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()  # it is open
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait()
