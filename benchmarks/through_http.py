@@ -7,23 +7,14 @@ Timing API): the press of the button, the first preview on the screen, the finis
 from __future__ import annotations
 
 import io
-import os
-import shutil
-import socket
 import statistics
-import subprocess
-import sys
-import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
 from PIL import Image
 
 from benchmarks.edit import PROMPT, SIZE, area_mask
+from benchmarks.running_program import launch, program
 
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PATIENCE_MS = 120_000
 SINCE_THE_PRESS = """() => {
     const last = (name) => performance.getEntriesByName(name)[0]?.startTime;
@@ -39,9 +30,8 @@ def edits_in_the_browser(steps: int, repeats: int) -> dict[str, Any]:
     """
     from playwright.sync_api import sync_playwright
 
-    with _program() as address, sync_playwright() as playwright:
-        path = os.environ.get("DELTABRUSH_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+    with program() as address, sync_playwright() as playwright:
+        browser = launch(playwright)
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.add_init_script("localStorage.setItem('deltabrush-visited', '1')")
         page.goto(address)
@@ -76,21 +66,3 @@ def _press(page: Any) -> None:
     before: float = page.evaluate(shown)
     page.locator("#go:enabled").click()
     page.wait_for_function(f"{shown} > {before} && document.querySelector('#go')", timeout=PATIENCE_MS)
-
-
-@contextmanager
-def _program() -> Generator[str]:
-    """The address of the program, run in a process of its own with the starter model."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        options = ["--port", str(port), "--no-browser", "--offline", "--output-dir", folder, "--sessions-dir", folder]
-        command = [sys.executable, "-m", "editor.cli", *options]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        try:
-            assert process.stdout is not None
-            process.stdout.readline()  # it is open
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait()

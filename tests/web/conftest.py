@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +13,7 @@ import pytest
 from painting_engine import PaintingEngine
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from benchmarks.running_program import launch
 from editor.web.serve import Server, listen
 
 # of a browser that was here before, but has no session to go on with; a reload keeps what the window has
@@ -24,7 +23,6 @@ AS_A_NEW_WINDOW = """
         localStorage.setItem("deltabrush-visited", "1");
     }
 """
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @contextmanager
@@ -64,12 +62,8 @@ def address(engine: PaintingEngine, painting_server: tuple[PaintingEngine, str, 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Installed by install_browser.sh, which looks in the same places."""
-    named = os.environ.get("DELTABRUSH_CHROMIUM")
-    found = named or next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=flags)
+        chromium = launch(playwright)
         yield chromium
         chromium.close()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,18 +17,17 @@ from editing import Editor, differing
 from PIL import Image
 from playwright.sync_api import expect
 
+from benchmarks.running_program import free_port
+
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
 SIDE, STEPS = 256, 10
 
 
-@pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@contextmanager
+def running(folder: Path, port: int) -> Iterator[str]:
     """The address that app.py prints. It must stop at Ctrl+C, with a page still open, and say nothing unpleasant."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("app")
-    options = ["--port", str(port), "--no-browser", "--device", "cpu", "--offline"]
+    options = ["--port", str(port), "--no-browser", "--device", "cpu", "--offline", "--sessions-dir", str(folder / "s")]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     with open(folder / "errors.txt", "w+") as errors:
         process = subprocess.Popen(
@@ -50,6 +49,12 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             process.kill()
         errors.seek(0)
         assert "Traceback" not in errors.read()
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running(tmp_path_factory.mktemp("app"), free_port()) as address:
+        yield address
 
 
 @pytest.fixture
@@ -114,4 +119,26 @@ def test_open_a_photo_of_any_size_that_lies_on_its_side(editor: Editor) -> None:
 
 def test_words_the_starter_model_was_not_taught_are_named(editor: Editor) -> None:
     editor.generate("a xylophonist in a desert")
-    expect(editor.message()).to_contain_text("xylophonist")
+    expect(editor.page.locator("#notes .unread")).to_contain_text("xylophonist")
+
+
+def test_F3_work_survives_a_restart_of_the_program(tmp_path: Path, visit) -> None:
+    port = free_port()
+    with running(tmp_path, port) as address:
+        editor = Editor(visit(address))
+        editor.set(width=SIDE, height=SIDE, steps=STEPS)
+        editor.generate("green hills under a blue sky")
+        editor.stroke((100, 100), (130, 110), size=40)
+        editor.paint("a red balloon")
+        editor.keep()
+        editor.stroke((40, 40), (50, 50), size=30)
+        mask, base = editor.mask(), editor.picture()
+        editor.page.wait_for_function("document.querySelector('#cost p').textContent")  # the mask has been sent
+    with running(tmp_path, port):
+        editor.page.reload()
+        expect(editor.versions()).to_have_count(2, timeout=60_000)
+        editor.page.wait_for_function("document.querySelector('#cost p').textContent")
+        assert not differing(editor.picture(), base).any() and np.array_equal(editor.mask(), mask)
+        editor.paint("a mushroom")  # and it goes on from there
+        changed = differing(editor.picture(), base)
+        assert changed[mask > 0].any() and not changed[mask == 0].any()
