@@ -52,6 +52,7 @@ class EditSession:
         self.job_size: tuple[int, int] | None = None
         self.upload: tuple[str, bytes] | None = None  # name, file
         self.draft: Draft | None = None
+        self.offered_seed: int | None = None  # of an example: used once, although seeds are not locked
         self.document = self.used_masks = 0
         self._engine = engine
         self._turns = turns

@@ -36,6 +36,8 @@ ARRIVE = "() => import('/scripts/session.js').then((it) => it.arrive())"
 REMEMBER = f"""(...values) => import("/scripts/session.js").then((it) => {{
     it.remember({json.dumps(Settings.names())}, values);
 }})"""
+# what the edits of examples were made with; other settings of the person's could spoil them
+AS_AN_EXAMPLE = {"strength": 1, "edge": "soft", "feather_px": 4, "grow_px": 0, "variations": 1, "mode": "auto"}
 ROLL_DICE = "() => Math.floor(Math.random() * 2 ** 31)"
 
 
@@ -90,7 +92,9 @@ def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions, examples: dict[str,
         example = examples[name]
         session.open(open_picture(example.picture), name=example.title)
         session.draft = Draft(0, 0, example.mask.read_bytes())
-        return {parts.settings.prompt: example.edit_prompt, parts.settings.seed: example.edit_seed}
+        session.offered_seed = example.edit_seed
+        chosen = AS_AN_EXAMPLE | {"prompt": example.edit_prompt, "seed": example.edit_seed}
+        return {getattr(parts.settings, name): value for name, value in chosen.items()}
 
     def example(key: str, event: gr.EventData) -> Shown:
         filled: Shown = {}
@@ -107,7 +111,8 @@ def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions, examples: dict[str,
             yield {parts.message: [str(error)]}
             return
         settings = dict(zip(Settings.names(), values, strict=True))
-        if not settings["seed_locked"]:
+        offered, session.offered_seed = session.offered_seed, None
+        if not settings["seed_locked"] and settings["seed"] != offered:
             settings["seed"] = secrets.randbelow(2**31)
         try:
             start(session, mask, settings)

@@ -108,7 +108,7 @@ def build_app(
         max_file_size=UPLOAD_LIMIT_BYTES,
         ssr_mode=False,
         i18n=I18N,
-        favicon_path=ICON,
+        favicon_path=str(ICON),
         pwa=True,
         theme=THEME,
         css_paths=[STYLE],

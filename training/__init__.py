@@ -1,0 +1,1 @@
+"""What ships in `assets/` and is made by a program: how it is made."""
