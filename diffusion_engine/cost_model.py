@@ -108,6 +108,11 @@ class PassTimer:
         settled = measured if before is None else before + self._NEWEST * (measured - before)
         self._seconds_per_mac = {**self._seconds_per_mac, kind: settled}
 
+    @property
+    def measured(self) -> bool:
+        """Whether any call has been observed; before that, predictions are a guess."""
+        return bool(self._seconds_per_mac)
+
     def predict(self, kind: str, macs: int) -> float:
         return macs * self._rate(kind) + (self.overhead if kind == "sparse" else 0.0)
 

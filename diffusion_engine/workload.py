@@ -28,6 +28,7 @@ class Prediction:
     tiles: bool [h, w], one per latent of the padded picture: what would be computed again. All of them in a dense
         pass, none with an empty mask, whose edit takes 0 seconds.
     tile_px: side of a tile in pixels; the last ones may reach beyond the picture
+    measured: whether the seconds come from calls on this machine; before the first one they are a guess
     """
 
     active_fraction: float
@@ -36,6 +37,7 @@ class Prediction:
     mode: Literal["sparse", "dense"]
     tiles: Mask = field(repr=False, compare=False)
     tile_px: int
+    measured: bool
 
 
 class Workload:
@@ -105,13 +107,20 @@ class Workload:
         return (self.steps - self.start) * self._step_seconds("dense") + self._decode_seconds("dense")
 
     def prediction(self) -> Prediction:
-        scale, dense = self._bench.model.latent_scale, self.dense_seconds()
-        tiles = self.unet.masks[0]
+        tiles, mode, fraction = self.unet.masks[0], "sparse", self.active_fraction
         if not tiles.any():
-            return Prediction(0.0, 0.0, dense, "sparse", tiles, scale)
-        if not self.by_rows(self.start):
-            return Prediction(1.0, self.seconds(), dense, "dense", np.ones_like(tiles), scale)
-        return Prediction(self.active_fraction, self.seconds(), dense, "sparse", tiles, scale)
+            mode, fraction = "sparse", 0.0
+        elif not self.by_rows(self.start):
+            mode, fraction, tiles = "dense", 1.0, np.ones_like(tiles)
+        return Prediction(
+            active_fraction=fraction,
+            seconds=self.seconds() if fraction else 0.0,
+            dense_seconds=self.dense_seconds(),
+            mode=mode,
+            tiles=tiles,
+            tile_px=self._bench.model.latent_scale,
+            measured=self._bench.timer.measured,
+        )
 
     def _step_seconds(self, kind: Literal["sparse", "dense"]) -> float:
         return self._bench.timer.predict(kind, self.sparse_macs if kind == "sparse" else self.dense_macs)

@@ -113,6 +113,7 @@ def tiles_value(tiles: Tiles) -> dict[str, Any]:
         "seconds": prediction.seconds,
         "dense_seconds": prediction.dense_seconds,
         "mode": prediction.mode,
+        "measured": prediction.measured,
     }
 
 

@@ -14,6 +14,7 @@ from PIL import Image
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from diffusion_engine import Candidate, EditableDiffusionEngine, Prediction, UserError, Version
+from diffusion_engine.cost_model import PassTimer
 from diffusion_engine.recording import RecordingStore
 from tests.engine.conftest import square
 
@@ -47,6 +48,8 @@ def base(bases: dict[tuple[int, int], Version]) -> Version:
 
 class SetTimer:
     """Each pass takes the seconds that its kind was given, however much it computes."""
+
+    measured = True
 
     def __init__(self, sparse: float, dense: float) -> None:
         self._seconds = {"sparse": sparse, "dense": dense}
@@ -279,3 +282,10 @@ def test_tiles_cover_the_padded_picture(starter: EditableDiffusionEngine) -> Non
     assert prediction.tile_px == 8 and prediction.tiles.shape == (12, 16)
     assert prediction.tiles[69 // 8, 99 // 8] and not prediction.tiles[:6].any()
     starter.forget(made.id)
+
+
+def test_before_anything_is_timed_the_seconds_are_called_a_guess(starter: EditableDiffusionEngine, monkeypatch) -> None:
+    base = starter.generate("a", size=(128, 128), steps=1)
+    assert starter.predict(base.id, np.full((128, 128), 255, np.uint8)).measured
+    monkeypatch.setattr(starter._bench, "timer", PassTimer())
+    assert not starter.predict(base.id, np.full((128, 128), 255, np.uint8)).measured

@@ -132,6 +132,7 @@ class PaintingEngine:
             mode="dense" if dense else "sparse",
             tiles=np.ones_like(tiles) if dense else tiles,
             tile_px=side,
+            measured=True,
         )
 
     vocabulary = ("cactus", "castle", "cat", "field", "palm", "town")

@@ -5,15 +5,18 @@ import { say } from "../words.js";
 
 const PAUSE_MS = 120;    // between questions while the pointer moves
 const FADE_MS = 150;
+const UNMEASURED_MS = 2000;   // so soon the first passes have been timed
 
 export class Forecast {
   // box: () => what is painted, also while a stroke goes on, or null; draw: asks for a frame
   constructor(mask, box, draw) {
     Object.assign(this, { mask, box, draw, tiles: null, asking: false, again: null, last: 0, timer: null });
+    this.ready = false;   // until the mask on the page is the right one: what is asked replaces the server's
   }
 
   // The mask or a setting has changed; settled: the pointer is up.
   ask(settled) {
+    if (!this.ready) return;
     this.again = { settled: settled || Boolean(this.again?.settled) };
     if (this.asking || this.timer) return;
     const wait = settled ? 0 : Math.max(0, this.last + PAUSE_MS - performance.now());
@@ -21,7 +24,7 @@ export class Forecast {
   }
 
   async #send() {
-    if (!this.again || !shared.key) return;
+    if (!this.again || !this.ready) return;
     const { settled } = this.again;
     this.again = null;
     this.asking = true;
@@ -48,6 +51,7 @@ export class Forecast {
     this.tiles = answer && readTiles(answer);
     if (this.tiles) this.tiles.begun = fresh ? performance.now() : 0;
     document.querySelector("#cost .cost").textContent = answer ? cost(answer) : "";
+    if (answer && !answer.measured) setTimeout(() => this.ask(true), UNMEASURED_MS);
     this.draw();
   }
 }
@@ -67,8 +71,10 @@ export function faded(tiles) {
   return Math.min(1, (performance.now() - tiles.begun) / FADE_MS);
 }
 
-function cost({ seconds, dense_seconds, fraction, mode }) {
-  const values = { seconds: seconds.toFixed(1), percent: (100 * fraction).toFixed(0), times: (dense_seconds / Math.max(seconds, 1e-9)).toFixed(1) };
+function cost({ seconds, dense_seconds, fraction, mode, measured }) {
+  const times = dense_seconds / Math.max(seconds, 1e-9);
+  const values = { seconds: seconds.toFixed(1), percent: (100 * fraction).toFixed(0), times: times.toFixed(1) };
+  if (!measured) return say("cost.unmeasured", values);
   return say(mode === "dense" ? "cost.dense" : "cost.sparse", values);
 }
 

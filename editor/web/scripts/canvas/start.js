@@ -92,8 +92,8 @@ export function start(element, props, events, watch) {
       pointer.cancel();
       mask.reset(size.width, size.height);
       submitted = null;
-      if (value.mask && value.picture) restore(value.mask);
-      else forecast.ask(true);
+      forecast.ready = false;
+      if (value.session) restore(value.picture ? value.mask : null);
     } else if (value.used_masks !== previous.used_masks && mask.revision === submitted) {
       mask.clear();
       forecast.ask(true);
@@ -124,15 +124,18 @@ export function start(element, props, events, watch) {
     draw();
   }
 
-  // The mask as the server has it, after a reload or with an example.
-  async function restore({ left, top, url }) {
+  // Takes the mask that the server has, after a reload or with an example; without one there is nothing to take.
+  async function restore(kept) {
     const { document: about } = shown;
     const revision = mask.revision;
-    const image = await load(`${url}?${about}-${Math.random()}`);
-    if (!image || shown.document !== about || mask.revision !== revision) return;
-    mask.paste(image, { left, top });
-    if (shown.resting || shown.running) submitted = mask.revision;
+    const image = kept && await load(`${kept.url}?${about}-${Math.random()}`);
+    if (shown.document !== about) return;
+    if (image && mask.revision === revision) {
+      mask.paste(image, kept);
+      if (shown.resting || shown.running) submitted = mask.revision;
+    }
     toolbar.update();
+    forecast.ready = true;
     forecast.ask(true);
     draw();
   }
