@@ -1,7 +1,9 @@
 // The history as a tree: one column per generation, one lane per branch. Names are set as text, never as markup.
-import { fill, say } from "./words.js";
+import { fill, say, translate } from "./words.js";
 
 const [WIDE, HIGH] = [84, 84];   // of a place in the tree, in CSS pixels
+
+const called = (item) => translate(item.name);   // an example has a name of the program's
 
 export function start(element, props, events, watch) {
   const tree = element.querySelector(".tree");
@@ -26,14 +28,14 @@ export function start(element, props, events, watch) {
     button.type = "button";
     button.className = "pick";
     button.dataset.id = item.id;
-    button.title = `${item.name}\n${say("history.version", { id: item.id })}\n${say("history.hint")}`;
+    button.title = `${called(item)}\n${say("history.version", { id: item.id })}\n${say("history.hint")}`;
     button.setAttribute("aria-pressed", String(current));
-    button.setAttribute("aria-label", item.name);
+    button.setAttribute("aria-label", called(item));
     const picture = document.createElement("img");
     picture.src = item.url;
     picture.alt = "";
     const name = document.createElement("span");
-    name.textContent = item.name;
+    name.textContent = called(item);
     button.append(picture, name);
     button.addEventListener("click", (event) => {
       if (event.shiftKey) compare(item);
@@ -70,13 +72,13 @@ export function start(element, props, events, watch) {
 
   function rename(item, place) {
     const field = document.createElement("input");
-    field.value = item.name;
+    field.value = called(item);
     field.maxLength = 80;
     field.setAttribute("aria-label", say("history.rename"));
     const done = (keep) => {
       field.onblur = null;
       field.remove();
-      if (keep && field.value.trim() && field.value !== item.name) events.rename({ id: item.id, name: field.value });
+      if (keep && field.value.trim() && field.value !== called(item)) events.rename({ id: item.id, name: field.value });
       draw();
     };
     field.onkeydown = (event) => {

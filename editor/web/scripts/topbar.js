@@ -1,19 +1,22 @@
 // The bar above the canvas: opening and exporting pictures, undo and redo of edits, the theme, the list of shortcuts.
 import { openFile, receive } from "./files.js";
 import { listen, shortcuts } from "./keys.js";
-import { fill, say } from "./words.js";
+import { fill, say, translate } from "./words.js";
 
 const THEME = "deltabrush-theme";
+// Gradio's controls by their ids; the usual technical name is their tooltip
+const CONTROLS = ["strength", "edge", "variations", "grow", "feather", "guidance", "mode"];
 
 export function start(element, props, events, watch) {
   const find = (selector) => element.querySelector(selector);
   fill(element);
+  for (const name of CONTROLS) document.getElementById(name)?.setAttribute("title", say(`${name}.title`));
 
   function update() {
     const { id = null, name = "", export: address = null, can = {} } = props.value || {};
     for (const button of element.querySelectorAll("[data-send]")) button.disabled = !can[button.dataset.send];
     find(".name").hidden = id === null;
-    if (document.activeElement !== find(".name")) find(".name").value = name;
+    if (document.activeElement !== find(".name")) find(".name").value = translate(name);
     find(".export").hidden = !address;
     for (const link of element.querySelectorAll("[data-format]")) {
       link.href = address ? `${address}.${link.dataset.format}?metadata=${Number(find(".metadata").checked)}` : "";
@@ -24,7 +27,7 @@ export function start(element, props, events, watch) {
   const name = find(".name");
   name.onchange = () => events.rename({ id: props.value.id, name: name.value });
   name.onkeydown = (event) => {
-    if (event.key === "Escape") name.value = props.value.name;
+    if (event.key === "Escape") name.value = translate(props.value.name);
     if (["Enter", "Escape"].includes(event.key)) name.blur();
   };
   find(".metadata").onchange = update;

@@ -175,6 +175,7 @@ export function start(element, props, events, watch) {
   toolbar.onMaskFile = useMask;
   for (const button of element.querySelectorAll("[data-example]")) {
     button.onclick = () => events.example({ name: button.dataset.example });
+    button.title = button.firstElementChild.alt = translate(button.title);
   }
   window.addEventListener("deltabrush:settings", () => forecast.ask(true));
   window.addEventListener("deltabrush:compare", (event) => compare.with(event.detail.url));
