@@ -15,7 +15,7 @@ def new_output(folder: Path, seed: int, suffix: str = "png") -> Path:
     try:
         today.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"The folder {folder} cannot be made: choose another one with --output-dir.") from error
+        raise UserError("The folder for pictures cannot be made: choose another one with --output-dir.") from error
     taken = {path.name.partition("-")[0] for path in today.iterdir()}
     number = next(number for number in itertools.count(1) if f"{number:04d}" not in taken)
     return today / f"{number:04d}-{seed}.{suffix}"

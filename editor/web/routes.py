@@ -68,29 +68,22 @@ def add_routes(app: FastAPI, sessions: Sessions, output_dir: Path) -> None:
     async def upload(key: str, request: Request, name: str = "") -> Response:
         """Takes a picture file as the body; the page then asks the session to open it."""
         session = sessions.get(key)
-        session.upload = None
-        data = await _body(request)
-        if data is None:
-            return PlainTextResponse("The file is too large.", 413)
-        session.upload = name[:200], data
+        session.upload = name[:200], await request.body()
         return Response(status_code=204)
 
     @router.post("/mask-file")
     async def mask_file(key: str, request: Request) -> Response:
         """Takes a file to be used as the mask; answers with the mask as it is understood, the size of the picture."""
         session = sessions.get(key)
-        data = await _body(request)
-        if data is None:
-            return PlainTextResponse("The file is too large.", 413)
         if session.current is None:
             raise UserError("There is no picture yet: generate one or open one first.")
-        mask = await run_in_threadpool(masks.read_mask, data, session.current.image.size)
+        mask = await run_in_threadpool(masks.read_mask, await request.body(), session.current.image.size)
         return Response(_encode(Image.fromarray(mask), "PNG", compress_level=1), headers=FRESH, media_type="image/png")
 
     @router.put("/mask")
     async def paint(key: str, request: Request, asked: Annotated[Painted, Query()]) -> dict[str, Any] | None:
         """Takes the painted part of the mask on the page, a PNG; answers what an edit with it would recompute."""
-        session, data = sessions.get(key), await _body(request)
+        session, data = sessions.get(key), await request.body()
         draft = Draft(asked.left, asked.top, data) if data else None
         tiles = await run_in_threadpool(session.paint, draft, asked.request(), settled=asked.settled)
         return tiles_value(tiles) if tiles else None
@@ -115,16 +108,6 @@ def add_routes(app: FastAPI, sessions: Sessions, output_dir: Path) -> None:
     app.include_router(router)
     app.mount("/scripts", Scripts(directory=SCRIPTS))
     app.mount("/examples", StaticFiles(directory=EXAMPLES, check_dir=False))
-
-
-async def _body(request: Request) -> bytes | None:
-    """The body, or None where it is larger than an upload may be."""
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > UPLOAD_LIMIT_BYTES:
-            return None
-    return bytes(data)
 
 
 def _encode(image: Image.Image, kind: str, **options: int) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import secrets
 import socket
 import webbrowser
 from pathlib import Path
@@ -9,14 +11,17 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from gradio import processing_utils
 from gradio.routes import App as GradioApp
+from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 from diffusion_engine import EditableDiffusionEngine, UserError
 from editor.autosave import SessionStore
 from editor.sessions import Sessions
+from editor.web.body_limits import BodyLimits, Limits, private_temporary_files
 from editor.web.gate import Gate, allowed_hosts
 from editor.web.page import build_page
 from editor.web.routes import UPLOAD_LIMIT_BYTES, add_routes
@@ -32,10 +37,12 @@ THEME = gr.themes.Base(primary_hue="violet", neutral_hue="zinc", font=SYSTEM_FON
     button_primary_background_fill_dark="*primary_600",
     button_primary_background_fill_hover_dark="*primary_700",
 )
+log = logging.getLogger(__name__)
 STYLE = Path(__file__).parent / "page.css"
 ICON = Path(__file__).parents[2] / "assets" / "icon.svg"
 
 
+@private_temporary_files()
 def run(settings: Settings) -> None:
     """Serves the editor until it is interrupted. Raises UserError if the port is taken or the model cannot be had."""
     listener = listen(settings.host, settings.port)
@@ -87,12 +94,13 @@ class Server(uvicorn.Server):
 
 
 def build_app(
-    sessions: Sessions, host: str, port: int, output_dir: Path, auth: str | None = None
+    sessions: Sessions, host: str, port: int, output_dir: Path, auth: str | None = None, limits: Limits | None = None
 ) -> tuple[ASGIApp, GradioApp]:
     """The whole application, and Gradio's part of it. `auth` is "user:password"."""
     user, _, password = (auth or "").partition(":")
     app = FastAPI(openapi_url=None)
     add_routes(app, sessions, output_dir)
+    processing_utils.async_ssrf_protected_download = refuse_address
     page = build_page(sessions)
     page.queue(max_size=64)
     gr.mount_gradio_app(
@@ -115,7 +123,22 @@ def build_app(
     )
     page.has_launched = True  # only then does Gradio check that the files a caller names are ones that it uploaded
     gradio_app = next(r.app for r in app.routes if isinstance(r, Mount) and isinstance(r.app, GradioApp))
-    return Gate(app, allowed_hosts(host, port)), gradio_app
+    for part in (app, gradio_app):
+        part.add_exception_handler(Exception, tell_failure)
+    limited = BodyLimits(app, Path(gradio_app.uploaded_file_dir), limits or Limits())
+    return Gate(limited, allowed_hosts(host, port)), gradio_app
+
+
+async def refuse_address(url: str, cache_dir: str) -> str:
+    """Instead of Gradio's download of files that a caller names by an address: the editor fetches nothing."""
+    raise gr.Error("A picture is opened from a file, not from an address: download it first.", print_exception=False)
+
+
+def tell_failure(request: Request, error: Exception) -> PlainTextResponse:
+    """The answer to a mistake of our own: its traceback goes to the log, under a number that the caller is told."""
+    number = secrets.token_hex(3)
+    log.error("error %s", number, exc_info=error)
+    return PlainTextResponse(f"Something went wrong inside the editor (number {number} in its log).", 500)
 
 
 def listen(host: str, port: int) -> socket.socket:

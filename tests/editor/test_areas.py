@@ -29,7 +29,7 @@ NATIVE = (512, 512)
         pytest.param((4096, 4096), Box(0, 0, 2048, 2048), Box(0, 0, 2048, 2048), id="largest-mask-has-no-context"),
     ],
 )
-def test_the_area_of_a_mask(picture: tuple[int, int], painted: Box, area: Box) -> None:
+def test_A6_the_area_of_a_mask(picture: tuple[int, int], painted: Box, area: Box) -> None:
     assert area_around(painted, picture, NATIVE) == area
 
 

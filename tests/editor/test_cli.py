@@ -288,7 +288,7 @@ def test_an_engine_that_fails_is_one_sentence_and_exit_1(folder: Path, engine: S
     ids=["edit", "generate"],
 )
 @pytest.mark.parametrize("at_step", [1, 3, 7])  # 7: the last one, after which the engine does not look again
-def test_ctrl_c_stops_within_a_step_and_writes_nothing(
+def test_F1_ctrl_c_stops_within_a_step_and_writes_nothing(
     command: list[str], at_step: int, folder: Path, engine: ScriptedEngine, capsys: Any
 ) -> None:
     before = signal.getsignal(signal.SIGINT)

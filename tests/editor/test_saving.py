@@ -22,7 +22,7 @@ MAGIC = {".png": b"\x89PNG", ".webp": b"RIFF", ".jpg": b"\xff\xd8\xff", ".jpeg":
 
 
 @pytest.mark.parametrize("suffix", list(MAGIC))
-def test_D2_content_is_what_the_suffix_says_and_tagged_srgb(tmp_path: Path, suffix: str) -> None:
+def test_B4_D2_content_is_what_the_suffix_says_and_tagged_srgb(tmp_path: Path, suffix: str) -> None:
     image, path = files.smooth(97, 65), tmp_path / f"out{suffix}"
     save_picture(image, path)
     assert path.read_bytes().startswith(MAGIC[suffix])

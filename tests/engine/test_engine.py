@@ -76,7 +76,7 @@ HARD_MASKS = {
 
 @pytest.mark.parametrize("mode", ["auto", "sparse", "dense"])
 @pytest.mark.parametrize("name", HARD_MASKS)
-def test_only_the_mask_changes(starter: EditableDiffusionEngine, base: Version, name: str, mode: Any) -> None:
+def test_B1_only_the_mask_changes(starter: EditableDiffusionEngine, base: Version, name: str, mode: Any) -> None:
     mask = HARD_MASKS[name]
     candidates = starter.edit(base.id, mask, "a red balloon", seed=5, mode=mode, variations=3)
     changed = [(pixels(candidate.image) != pixels(base.image)).any(2) for candidate in candidates]
@@ -84,7 +84,7 @@ def test_only_the_mask_changes(starter: EditableDiffusionEngine, base: Version, 
     assert any(one[mask > 0].any() for one in changed)  # one pixel of one variation may be the old colour by chance
 
 
-def test_ten_chained_edits_leave_the_rest_alone(starter: EditableDiffusionEngine, base: Version) -> None:
+def test_B2_ten_chained_edits_leave_the_rest_alone(starter: EditableDiffusionEngine, base: Version) -> None:
     touched, tip, dense = np.zeros((128, 128), bool), base, starter.dense_passes
     for number in range(10):
         mask = square(SIZE, (37 * number) % 100, (53 * number) % 100, 20)
@@ -94,8 +94,17 @@ def test_ten_chained_edits_leave_the_rest_alone(starter: EditableDiffusionEngine
     assert starter.dense_passes == dense, "an edit of an edit needs no dense pass"
 
 
+def test_B2_ten_edits_of_one_place_do_not_drift(starter: EditableDiffusionEngine, base: Version) -> None:
+    tip, colours = base, list[np.ndarray[Any, Any]]()
+    for _ in range(10):
+        tip = starter.commit(starter.edit(tip.id, MASK, "a cactus", seed=1, mode="sparse")[0])
+        colours.append(pixels(tip.image)[MASK > 0].mean(axis=0))
+    assert np.abs(np.array(colours) - colours[0]).max() < 1
+    assert not (pixels(tip.image) != pixels(base.image)).any(2)[MASK == 0].any()
+
+
 @pytest.mark.parametrize("mask", [np.zeros((128, 128), np.uint8), Image.new("L", SIZE)], ids=["array", "picture"])
-def test_an_empty_mask_computes_nothing(starter: EditableDiffusionEngine, base: Version, mask: Any) -> None:
+def test_A7_an_empty_mask_computes_nothing(starter: EditableDiffusionEngine, base: Version, mask: Any) -> None:
     def refuse(_: Progress) -> None:
         raise AssertionError("something was computed")
 
@@ -121,7 +130,7 @@ def test_output_has_the_size_of_the_input(starter: EditableDiffusionEngine, size
     assert starter.generate("green hills", size=size, steps=1).image.size == size
 
 
-def test_blend_mask_is_clipped_and_snapped(starter: EditableDiffusionEngine, base: Version) -> None:
+def test_A11_blend_mask_is_clipped_and_snapped(starter: EditableDiffusionEngine, base: Version) -> None:
     wide, nearly = np.full((128, 128), 255, np.uint8), np.where(MASK > 0, 254, 0).astype(np.uint8)
     plain = starter.edit(base.id, MASK, "a cactus", seed=3, mode="sparse")[0]
     for blend in (wide, nearly):
@@ -132,7 +141,7 @@ def test_blend_mask_is_clipped_and_snapped(starter: EditableDiffusionEngine, bas
     assert 0 < distance[0] < distance[1]
 
 
-def test_same_request_same_bytes(starter: EditableDiffusionEngine, base: Version) -> None:
+def test_E2_same_request_same_bytes(starter: EditableDiffusionEngine, base: Version) -> None:
     """Twice, after other edits, and the base again."""
     first = [digest(c.image) for c in starter.edit(base.id, MASK, "a cat", seed=9, variations=2)]
     starter.edit(base.id, HARD_MASKS["everything"], "the sea", seed=1, mode="sparse")
@@ -153,14 +162,14 @@ print(json.dumps([hashlib.sha256(image.tobytes()).hexdigest() for image in (base
 """
 
 
-def test_same_bytes_in_a_new_process(starter: EditableDiffusionEngine, base: Version) -> None:
+def test_E2_same_bytes_in_a_new_process(starter: EditableDiffusionEngine, base: Version) -> None:
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=root, capture_output=True, text=True, check=True)
     edit = starter.edit(base.id, MASK, "a cat", seed=9, mode="sparse")[0]
     assert json.loads(done.stdout.splitlines()[-1]) == [digest(base.image), digest(edit.image)]
 
 
-def test_variations_match_single_edits(starter: EditableDiffusionEngine, base: Version) -> None:
+def test_E2_variations_match_single_edits(starter: EditableDiffusionEngine, base: Version) -> None:
     """Variation k is the edit with seed + k: to rounding, since a product of other height may round otherwise."""
     together = starter.edit(base.id, MASK, "a cat", seed=9, variations=3, mode="sparse")
     for number, candidate in enumerate(together):
@@ -172,7 +181,7 @@ def test_variations_match_single_edits(starter: EditableDiffusionEngine, base: V
 
 @pytest.mark.parametrize("mode", ["sparse", "dense", "auto"])
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
-def test_cancel_at_every_step_leaves_everything_as_it_was(
+def test_F1_cancel_at_every_step_leaves_everything_as_it_was(
     starter: EditableDiffusionEngine, base: Version, step: int, mode: Any
 ) -> None:
     before, random_state = snapshot(recording_of(starter, base)), torch.get_rng_state()

@@ -45,7 +45,7 @@ def inside(x: Tensor, active: Tensor) -> Tensor:
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("kind", UNETS)
-def test_unet_with_unchanged_input_equals_dense(kind: str, shape: tuple[int, int], name: str) -> None:
+def test_E4_unet_with_unchanged_input_equals_dense(kind: str, shape: tuple[int, int], name: str) -> None:
     sparse, (latents, text, added), noise, cache = recorded(kind, shape)
     plan = sparse.plan(masks(shape)[name])
     result = sparse(latents, TIMESTEP, text, cache, plan, added)
@@ -57,7 +57,7 @@ def test_unet_with_unchanged_input_equals_dense(kind: str, shape: tuple[int, int
 
 
 @pytest.mark.parametrize("kind", UNETS)
-def test_unet_with_every_row_active_equals_dense_of_new_input(kind: str) -> None:
+def test_E4_unet_with_every_row_active_equals_dense_of_new_input(kind: str) -> None:
     sparse, (latents, text, added), _, cache = recorded(kind, (32, 32))
     changed, other = torch.randn_like(latents), torch.randn_like(text)
     with torch.inference_mode():

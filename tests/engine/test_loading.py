@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_every_kind_generates_edits_and_edits_again(folders: dict[str, Path], ki
 
 
 @pytest.mark.parametrize("kind", ["sd1", "sd2", "sdxl"])
-def test_same_edit_by_rows_and_densely_agree_when_everything_is_masked(folders: dict[str, Path], kind: str) -> None:
+def test_E4_same_edit_by_rows_and_densely_agree_when_everything_is_masked(folders: dict[str, Path], kind: str) -> None:
     """With every row active nothing is approximated, so both ways give the same picture (to a level of 255)."""
     engine = EditableDiffusionEngine.from_pretrained(str(folders[kind]), offline=True)
     size = (128, 128)
@@ -50,6 +51,20 @@ def test_same_edit_by_rows_and_densely_agree_when_everything_is_masked(folders: 
     ]
     assert np.abs(pictures[0] - pictures[1]).max() <= 1
     engine.close()
+
+
+def test_H1_a_folder_is_loaded_without_looking_for_a_network(folders: dict[str, Path], monkeypatch: Any) -> None:
+    asked: list[Any] = []
+
+    def refuse(*arguments: Any, **_: Any) -> None:
+        asked.append(arguments)
+        raise OSError("there is no network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    for model in ("starter", str(folders["sdxl"])):
+        EditableDiffusionEngine.from_pretrained(model).close()
+    assert asked == []
 
 
 def _without_index(folder: Path) -> None:

@@ -196,7 +196,7 @@ def test_picture_round_trip_is_exact_and_padding_repeats_the_edge() -> None:
     assert np.array_equal(tensor_pixels(planes, (53, 37))[0], array)
 
 
-def test_latent_mask_takes_the_maximum_of_each_cell() -> None:
+def test_A9_latent_mask_takes_the_maximum_of_each_cell() -> None:
     mask = np.zeros((20, 30), np.uint8)
     mask[19, 29] = 51
     cells = latent_mask(mask, (64, 64), 8)

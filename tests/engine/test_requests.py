@@ -94,6 +94,16 @@ def test_edit_refuses(starter: EditableDiffusionEngine, base: Version, options: 
     assert "\n" not in str(refused.value)
 
 
+def test_A13_faint_paint_counts_as_paint(starter: EditableDiffusionEngine, base: Version) -> None:
+    """Grey edges of a brush are for the blend mask: the model works on what is painted at all, wholly."""
+    faint = np.where(np.arange(64) < 16, 3, 200).astype(np.uint8) * (MASK > 0)
+    pictures = [
+        starter.edit(base.id, mask, "a cat", seed=1, mode="sparse", blend_mask=MASK)[0].image.tobytes()
+        for mask in (faint, MASK)
+    ]
+    assert pictures[0] == pictures[1]
+
+
 def test_guidance_cannot_be_raised_where_there_was_none(starter: EditableDiffusionEngine) -> None:
     plain = starter.generate("the sea", size=SIZE, steps=2, guidance=1)
     with pytest.raises(UserError, match="without guidance"):

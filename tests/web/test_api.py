@@ -36,7 +36,7 @@ def pixels(client: Client, address: str) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(answer.content)))
 
 
-def test_pixels_outside_the_mask_are_the_picture_s_own_after_ten_edits(client: Client, files: dict[str, Path]) -> None:
+def test_A17_B2_pixels_outside_are_the_picture_s_own_after_ten_edits(client: Client, files: dict[str, Path]) -> None:
     original, mask = np.asarray(Image.open(files["picture"])), np.asarray(Image.open(files["mask"])) > 0
     opened = client.predict(handle_file(files["picture"]), api_name="/open")
     assert np.array_equal(pixels(client, opened["url"]), original)
@@ -101,7 +101,7 @@ def test_uploads_of_the_page_are_limited_and_need_a_session(client, address: str
     opened = client.predict(handle_file(files["picture"]), api_name="/open")
     upload = address + opened["url"].partition("/pictures")[0] + "/upload"
     assert httpx.post(upload, content=bytes(UPLOAD_LIMIT_BYTES)).status_code == 204
-    assert httpx.post(upload, content=bytes(UPLOAD_LIMIT_BYTES + 1)).status_code == 413
+    assert httpx.post(upload, content=bytes(UPLOAD_LIMIT_BYTES + 2**17)).status_code == 413
     assert httpx.post(f"{address}/sessions/guessed/upload", content=b"data").status_code == 404
     assert np.array_equal(pixels(client, opened["url"]), np.asarray(Image.open(files["picture"])))
 
@@ -121,7 +121,7 @@ def test_an_edit_of_any_version_by_its_id_is_a_branch(client: Client, files: dic
 
 
 @pytest.mark.parametrize(("format", "kind"), [("png", "PNG"), ("webp", "WEBP"), ("jpg", "JPEG")])
-def test_an_export_is_a_file_of_its_kind(client: Client, files: dict[str, Path], format: str, kind: str) -> None:
+def test_B4_an_export_is_a_file_of_its_kind(client: Client, files: dict[str, Path], format: str, kind: str) -> None:
     opened = client.predict(handle_file(files["picture"]), api_name="/open")
     answer = client.predict(opened["picture_id"], format, api_name="/export")
     data = httpx.get(client.src.rstrip("/") + answer["url"]).raise_for_status().content

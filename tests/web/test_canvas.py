@@ -41,13 +41,87 @@ def test_the_mapping_holds_after_zooming_and_the_eraser_erases(address: str, vis
     assert not editor.mask().any()
 
 
-def test_another_picture_clears_the_mask(address: str, visit) -> None:
+def test_A8_another_picture_clears_the_mask(address: str, visit) -> None:
     editor = Editor(visit(address))
     editor.open(picture_file((200, 150)))
     editor.stroke((50, 50), (90, 90))
     assert editor.mask().any()
     editor.open(picture_file((200, 150)))
     assert not editor.mask().any()
+
+
+def test_G1_G2_G18_G19_a_large_picture_keeps_its_size_and_the_first_stroke_counts(address: str, visit) -> None:
+    editor = Editor(visit(address))
+    asked: list[str] = []
+    editor.page.on("request", lambda request: asked.append(request.url))
+    editor.open(picture_file((1024, 1536)))
+    base = editor.picture()
+    assert base.size == (1024, 1536)
+    editor.stroke((300, 400), (300, 400), size=80)
+    expect(editor.page.locator("#cost .cost")).not_to_be_empty()  # the server has it
+    mask = editor.mask()
+    assert mask.shape == (1536, 1024) and mask[400, 300] == 255
+    editor.paint("a cactus")
+    changed = differing(base, editor.picture())
+    assert changed[mask > 0].mean() > 0.8 and not changed[mask == 0].any()
+    assert asked and not [url for url in asked if "/gradio_api/upload" in url]  # whose files nothing would clear
+
+
+def test_G3_G4_G6_G8_strokes_outlive_tools_settings_and_results(engine, address: str, visit) -> None:
+    editor = Editor(visit(address))
+    editor.generate("a field")
+    editor.stroke((40, 48), (60, 48), size=20)
+    mask = editor.mask()
+    for tool in ("eraser", "lasso", "polygon", "rectangle", "ellipse", "brush"):
+        editor.choose(tool)
+    editor.page.locator("#canvas .size").fill("80")
+    editor.page.locator("#canvas .veil").fill("0.8")
+    for on in (True, False):
+        editor.page.locator("#canvas .soft").set_checked(on)
+    editor.page.locator("#variations label").nth(1).click()
+    assert np.array_equal(editor.mask(), mask)
+    editor.paint("a cactus")
+    editor.paint("a cactus")  # nothing has changed, and it is answered again
+    expect(editor.takes()).to_have_count(4)
+    assert engine.calls.count("edit") == 2 and np.array_equal(editor.mask(), mask)
+    editor.page.locator("#drop").click()
+    expect(editor.page.locator("#keep")).to_be_hidden()
+    editor.stroke((100, 48), (100, 48), size=20)  # over the picture that Python has set meanwhile
+    assert np.array_equal(editor.mask()[:, :80], mask[:, :80]) and editor.mask()[48, 100] == 255
+
+
+# controls of the canvas that something covers, or that lie outside the window
+OUT_OF_REACH = """() => [...document.querySelectorAll("#canvas button, #canvas .tools input")].filter((control) => {
+    const { x, y, width, height } = control.getBoundingClientRect();
+    return control.checkVisibility() && !control.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+}).map((control) => control.outerHTML)"""
+
+
+def test_G13_the_tools_are_in_reach_beside_tall_and_wide_pictures(address: str, visit) -> None:
+    editor = Editor(visit(address))
+    for size in [(400, 3000), (3000, 400)]:
+        editor.open(picture_file(size))
+        assert editor.page.evaluate(OUT_OF_REACH) == []
+
+
+def test_G16_a_finger_paints_where_it_touches(address: str, visit) -> None:
+    editor = Editor(visit(address, has_touch=True, device_scale_factor=2))
+    editor.open(picture_file((240, 160)))
+    editor.page.locator("#canvas .size").fill("24")
+    devtools = editor.page.context.new_cdp_session(editor.page)
+    (left, y), (right, _) = editor.on_screen((60, 80)), editor.on_screen((180, 80))
+
+    def finger(event: str, *x: float) -> None:
+        points = [{"x": each, "y": y} for each in x]
+        devtools.send("Input.dispatchTouchEvent", {"type": event, "touchPoints": points})
+
+    finger("touchStart", left)
+    for x in np.linspace(left, right, 8):
+        finger("touchMove", x)
+    finger("touchEnd")
+    rows, columns = np.nonzero(editor.mask())
+    assert np.allclose([columns.min(), columns.max() + 1, rows.min(), rows.max() + 1], [48, 192, 68, 92], atol=1)
+    assert editor.page.evaluate(OUT_OF_REACH) == []
 
 
 @pytest.fixture
@@ -90,6 +164,15 @@ def test_before_and_after_stand_on_two_sides_of_the_divider(edited: Editor) -> N
         assert edited.seen((64, 48)) == colour
     edited.page.locator("#canvas .compare").click()
     expect(divider).to_be_hidden()
+
+
+def test_A8_once_kept_the_mask_is_gone_from_the_screen_and_from_use(edited: Editor) -> None:
+    edited.keep()
+    edited.page.mouse.move(1, 1)
+    assert not edited.mask().any()
+    assert edited.seen((64, 48)) == edited.picture().getpixel((64, 48))
+    edited.go("a palm")
+    expect(edited.message()).to_have_text("Paint over the part that should change first.")
 
 
 def test_a_new_stroke_on_a_result_begins_a_new_mask_and_keeps_the_result(address: str, visit) -> None:

@@ -116,6 +116,14 @@ def test_a_file_too_large_to_upload_is_refused_in_a_sentence(editor: Editor) -> 
     expect(editor.message()).to_contain_text("too large")
 
 
+def test_G5_a_file_that_is_lost_on_its_way_is_asked_for_again(editor: Editor) -> None:
+    editor.page.route("**/upload?*", lambda route: route.fulfill(status=204))
+    file = {"name": "a.png", "mimeType": "image/png", "buffer": picture_file(SIZE)}
+    editor.page.locator('#top input[type="file"]').set_input_files(file)
+    expect(editor.message()).to_contain_text("did not arrive")
+    expect(editor.versions()).to_have_count(1)
+
+
 # ---- what the page remembers and knows
 
 
@@ -161,7 +169,7 @@ def test_a_seed_is_new_each_time_until_it_is_locked(editor: Editor) -> None:
     expect(seed).not_to_have_value(seeds[3])
 
 
-def test_a_hard_edge_changes_whole_pixels_only(editor: Editor) -> None:
+def test_B5_a_hard_edge_changes_whole_pixels_only(editor: Editor) -> None:
     base = np.asarray(editor.picture().convert("RGB")).astype(int)
     editor.stroke((64, 48), (64, 48), size=40)
     mask = editor.mask() > 0

@@ -88,7 +88,7 @@ def test_eraser_takes_away(editor: Editor) -> None:
     assert overlap(gone, expected(USES["brush"].covers)) > 0.96
 
 
-def test_invert_twice_is_nothing_and_fill_holes_fills_only_holes(editor: Editor) -> None:
+def test_A15_invert_twice_is_nothing_and_fill_holes_fills_only_holes(editor: Editor) -> None:
     ring = lambda d: (d.ellipse((40, 30, 199, 129), fill=255), d.ellipse((80, 60, 159, 99), fill=0))  # noqa: E731
     editor.use("ellipse", USES["ellipse"].points)
     editor.page.keyboard.down("Alt")
@@ -116,6 +116,28 @@ def test_a_soft_brush_fades_and_a_hard_stroke_elsewhere_leaves_it_soft(editor: E
     editor.page.locator("#canvas .soft").uncheck()
     editor.use("brush", [(120, 10), (120, 10)], size=12)
     assert np.array_equal(editor.mask()[30:], soft[30:])
+
+
+def test_F5_n_strokes_are_n_undos(editor: Editor) -> None:
+    masks = [editor.mask()]
+    for x in (60, 80, 100, 160):
+        editor.use("brush", [(x, 60), (x + 30, 100)], size=40)
+        masks.append(editor.mask())
+    for before in reversed(masks[:-1]):
+        editor.press("Control+z")
+        assert np.array_equal(editor.mask(), before)
+    expect(editor.button("undo")).to_be_disabled()
+    expect(editor.versions()).to_have_count(1)
+
+
+def test_G9_strokes_that_overlap_do_not_pile_up(editor: Editor) -> None:
+    editor.page.locator("#canvas .tiles").uncheck()
+    editor.use("brush", [(60, 60), (180, 60)], size=40)
+    editor.use("brush", [(120, 20), (120, 140)], size=40)
+    assert set(np.unique(editor.mask())) == {0, 255}
+    editor.page.mouse.move(1, 1)
+    once, twice, bare = (editor.seen(point) for point in [(70, 60), (120, 60), (20, 20)])
+    assert once == twice != bare
 
 
 def test_escape_leaves_a_polygon_and_backspace_takes_a_corner_back(editor: Editor) -> None:

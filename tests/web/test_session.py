@@ -76,7 +76,7 @@ def test_an_edit_waits_until_it_is_kept(session: EditSession) -> None:
     assert session.current.image.tobytes() == chosen
 
 
-def test_nothing_changes_outside_and_a_leak_is_counted(session: EditSession) -> None:
+def test_B1_nothing_changes_outside_and_a_leak_is_counted(session: EditSession) -> None:
     finish(session.edit(mask_file(), EditRequest("a cactus", feather_px=4)))
     take = session.proposal.shown
     old, new = np.asarray(session.current.image), np.asarray(session.picture(take.id))
@@ -89,10 +89,12 @@ def test_nothing_changes_outside_and_a_leak_is_counted(session: EditSession) -> 
 
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 @pytest.mark.parametrize("job", ["edit", "generate"])
-def test_cancel_at_every_step_leaves_everything_as_it_was(engine, session: EditSession, job: str, step: int) -> None:
+def test_F1_cancel_at_every_step_leaves_everything_as_it_was(engine, session: EditSession, job: str, step: int) -> None:
     before = state(session)
+    begun: list[int] = []
 
     def cancel_at(now: int) -> None:
+        begun.append(now)
         if now == step:
             session.cancel()
 
@@ -102,7 +104,7 @@ def test_cancel_at_every_step_leaves_everything_as_it_was(engine, session: EditS
         for progress in edit_or_generate(session, job):
             steps_seen.append(progress.step)
     assert state(session) == before
-    assert all(seen < step for seen in steps_seen)
+    assert begun == list(range(1, step + 1)) and all(seen < step for seen in steps_seen)
     engine.before_step = lambda now: None
     finish(edit_or_generate(session, job))  # the next one runs as if nothing had been
 
@@ -152,9 +154,10 @@ def test_a_failed_edit_loses_nothing(engine: PaintingEngine, session: EditSessio
         pytest.param(mask_file(size=(64, 64)), "64x64.*128x96", id="other-size"),
         pytest.param(b"\x89PNG not really", "mask", id="not-a-picture"),
         pytest.param(b"", "Paint over", id="no-bytes"),
+        pytest.param(np.zeros((96, 128), np.uint8), "Paint over", id="blank-array"),
     ],
 )
-def test_a_mask_that_cannot_be_used_is_refused_before_the_engine(engine, session, mask, sentence: str) -> None:
+def test_A7_a_mask_that_cannot_be_used_is_refused_before_the_engine(engine, session, mask, sentence: str) -> None:
     before, calls = state(session), len(engine.calls)
     with pytest.raises(UserError, match=sentence):
         finish(session.edit(mask, EditRequest("a cactus")))
@@ -287,7 +290,7 @@ def test_while_a_job_runs_everything_else_is_refused(engine: PaintingEngine, ses
     assert session.proposal is not None
 
 
-def test_two_sessions_do_not_cross_talk(engine: PaintingEngine) -> None:
+def test_F6_two_sessions_do_not_cross_talk(engine: PaintingEngine) -> None:
     sessions = Sessions(engine)
     ann, bob = sessions.enter(None), sessions.enter(None)
     jobs = [s.generate(GenerateRequest(prompt, size=SIZE)) for s, prompt in ((ann, "a field"), (bob, "a town"))]

@@ -57,7 +57,7 @@ USE = re.compile(r"(?:\b(?:word|say)\(|\bword: |data-(?:word|title|label)=)([^,)
 KEY = re.compile(r"""["'`]([\w{}]+(?:\.[\w{}]+)+)["'`]""")
 # keys that are put together, with what becomes of them
 COMPOSED = {
-    "{}.title": [f"{name}.title" for name in "strength edge variations grow feather guidance mode".split()],
+    "{}.title": [f"{it}.title" for it in ("strength", "edge", "variations", "grow", "feather", "guidance", "mode")],
     "{}.{}": [f"tool.{name}" for name, _ in TOOLS] + [f"do.{name}" for name, _ in ACTIONS],
     "tool.{}.name": [f"tool.{name}.name" for name, _ in TOOLS],
     "mode.{}": [f"mode.{mode}" for mode in ("auto", "sparse", "dense")],

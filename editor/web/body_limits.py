@@ -1,0 +1,174 @@
+"""How much a caller may send, how slowly, and how much of it may pile up on disk: one rule in front of every route.
+
+A body is read whole before the application sees it. So what is too large, too slow, broken off or nested too deeply
+leaves no half-written file behind, and Gradio's own routes, which read JSON of any size, obey the same limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+STORED = re.compile("/gradio_api/upload/?")  # what arrives here becomes files
+LARGE = re.compile(f"{STORED.pattern}|/sessions/.*")
+JSON_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # matches in one pass, closed or not
+ALL_SQUARE, NOT_BRACKETS = bytes.maketrans(b"{}", b"[]"), bytes(set(range(256)) - set(b"[]{}"))
+ENTRY_BYTES = 2 * 4096  # each file has a folder of its own, and a last block that is not full
+
+
+@dataclass(frozen=True)
+class Limits:
+    """In bytes, seconds and bytes per second. `held`: all bodies being read at once; `stored`: the files that Gradio
+    keeps. A body may take `seconds`, and longer only while it comes faster than `slowest`."""
+
+    large: int = 32 * 2**20 + 2**16  # a picture file of 32 MB and the form around it
+    other: int = 8 * 2**20  # words and numbers, at most a mask of the page as a PNG in JSON
+    nesting: int = 64
+    held: int = 256 * 2**20
+    stored: int = 2 * 2**30
+    seconds: float = 60
+    slowest: int = 16 * 2**10
+
+
+class Refused(Exception):
+    """Why the application does not get to see a body."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.response = PlainTextResponse(sentence, status)
+
+
+class BodyLimits:
+    """ASGI middleware that hands on the bodies within the limits. folder: where Gradio keeps what was uploaded."""
+
+    def __init__(self, app: ASGIApp, folder: Path, limits: Limits) -> None:
+        self._app = app
+        self._limits = limits
+        self._disk = Disk(folder, limits.stored)
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path: str = scope["path"]
+        try:
+            body = await self._read(scope, receive)
+            if body is None:
+                return
+            if not LARGE.fullmatch(path) and nested_deeper(body, self._limits.nesting):
+                raise Refused(400, "That is nested too deeply.")
+            if STORED.fullmatch(path):
+                async with self._disk.room_for(body):
+                    await self._app(scope, _replay(body, receive), send)
+            else:
+                await self._app(scope, _replay(body, receive), send)
+        except Refused as refused:
+            await refused.response(scope, receive, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The whole body, or None if the caller went away."""
+        limit = self._limits.large if LARGE.fullmatch(scope["path"]) else self._limits.other
+        too_large = Refused(413, f"That is too large: {limit // 2**20} MB at most can be sent here.")
+        if int(Headers(scope=scope).get("content-length", 0)) > limit:
+            raise too_large
+        body, more = bytearray(), True
+        deadline = asyncio.get_running_loop().time() + self._limits.seconds
+        try:
+            async with asyncio.timeout_at(deadline) as timeout:
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    chunk, more = message.get("body", b""), message.get("more_body", False)
+                    body += chunk
+                    self._held += len(chunk)
+                    if len(body) > limit:
+                        raise too_large
+                    if self._held > self._limits.held:
+                        raise Refused(503, "Too much is being sent at once: try again in a minute.")
+                    timeout.reschedule(deadline + len(body) / self._limits.slowest)
+        except TimeoutError:
+            raise Refused(408, "That came too slowly: try again over a faster connection.") from None
+        finally:
+            self._held -= len(body)
+        return bytes(body)
+
+
+class Disk:
+    """The room that is left for uploads in a folder."""
+
+    def __init__(self, folder: Path, quota: int) -> None:
+        self._folder = folder
+        self._quota = quota
+        self._stored = quota  # as if full, so that the first upload measures
+        self._arriving = 0
+
+    @asynccontextmanager
+    async def room_for(self, body: bytes) -> AsyncGenerator[None]:
+        """Keeps room while a form is taken apart and stored. Raises Refused if there is none."""
+        parts = 1 + body.count(b"\r\n--")  # each may become a file
+        size = len(body) + parts * ENTRY_BYTES
+        if self._stored + self._arriving + size > self._quota:
+            self._stored = await asyncio.to_thread(bytes_on_disk, self._folder)
+        if self._stored + self._arriving + size > self._quota:
+            raise Refused(507, "The editor's folder for uploads is full: try again later, or restart the editor.")
+        self._arriving += size
+        try:
+            yield
+        finally:
+            self._arriving -= size
+            self._stored += size  # an upper bound, until the next measurement
+
+
+@contextmanager
+def private_temporary_files() -> Generator[None]:
+    """Everything temporary of this process goes to a folder of its own, which is gone at the end. Gradio's is shared by
+    all its programs on a machine, and they would use up each other's quota."""
+    before = tempfile.tempdir
+    with tempfile.TemporaryDirectory(prefix="deltabrush-", ignore_cleanup_errors=True) as folder:
+        tempfile.tempdir = os.environ["GRADIO_TEMP_DIR"] = folder
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+            del os.environ["GRADIO_TEMP_DIR"]
+
+
+def nested_deeper(json: bytes, limit: int) -> bool:
+    """True if arrays and objects are nested deeper than `limit`, which programs that recurse over them cannot take."""
+    if json.count(b"[") + json.count(b"{") <= limit:
+        return False
+    brackets = JSON_STRING.sub(b"", json).translate(ALL_SQUARE, delete=NOT_BRACKETS)
+    for _ in range(limit):
+        brackets = brackets.replace(b"[]", b"")  # the innermost ones
+    return bool(brackets)
+
+
+def bytes_on_disk(folder: Path) -> int:
+    """What the files and folders in `folder` take, in whole blocks."""
+    total = 0
+    for parent, _, files in os.walk(folder):
+        for path in (parent, *(os.path.join(parent, file) for file in files)):
+            with suppress(FileNotFoundError):  # others delete meanwhile
+                total += os.lstat(path).st_blocks * 512
+    return total
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return receive_again
