@@ -75,11 +75,19 @@ class Job(Generic[Result]):
         self._token.cancel()
 
     def __iter__(self) -> Generator[Progress]:
-        """Yields the newest step as the work goes on (a slow reader skips some), then raises what the work raised."""
+        return self.steps()
+
+    def steps(self, every: float = 0) -> Generator[Progress]:
+        """Yields the newest step as the work goes on (a slow reader skips some), then raises what the work raised.
+
+        every: seconds to leave between two steps. Whoever shows them takes the processor from the work itself.
+        """
         seen: Progress | None = None
         while (newest := self._newer_than(seen)) is not None:
             yield newest
             seen = newest
+            with self._changed:
+                self._changed.wait_for(lambda: self.done, every)
         self.result()
 
     def result(self) -> Result:

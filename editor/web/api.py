@@ -24,6 +24,7 @@ from editor.web.addresses import export_url, picture_url
 
 log = logging.getLogger(__name__)
 Answer = tuple[str, dict[str, Any]]
+EVERY_SECONDS = 0.25
 
 
 def add_api(sessions: Sessions) -> None:
@@ -129,7 +130,7 @@ def follow(session: EditSession, job: Job[None]) -> Generator[Answer, None, None
     """Yields the steps. A caller that goes away stops the job: nobody else could fetch what it makes."""
     try:
         with plain_errors():
-            for progress in job:
+            for progress in job.steps(EVERY_SECONDS):
                 yield session.key, _step(progress)
     finally:
         if not job.done:

@@ -25,8 +25,8 @@ from editor.web.layout import Parts, Settings, lay_out
 from editor.web.mask_canvas import decode_mask
 from editor.web.remembered import arrival_of, restored
 from editor.web.routes import UPLOAD_LIMIT_BYTES
-from editor.web.status import Sentences, describe_progress
-from editor.web.view import Shown, preview_value, show, show_running
+from editor.web.status import Sentences
+from editor.web.view import Shown, show, show_running
 from editor.web.words import say
 
 log = logging.getLogger(__name__)
@@ -97,12 +97,22 @@ def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions, examples: dict[str,
         return {getattr(parts.settings, name): value for name, value in chosen.items()}
 
     def example(key: str, event: gr.EventData) -> Shown:
-        filled: Shown = {}
+        return filling(lambda session: (begin(session, str(getattr(event, "name", ""))), []))(key)
 
-        def change(session: EditSession) -> None:
-            filled.update(begin(session, str(getattr(event, "name", ""))))
+    def filling(change: Callable[..., tuple[Shown, Sentences]]) -> Callable[..., Shown]:
+        """An action that also fills in controls; `change` returns their values and what to say."""
 
-        return action(change)(key) | filled
+        def handle(key: str, *inputs: Any) -> Shown:
+            filled: Shown = {}
+
+            def change_and_fill(session: EditSession, *inputs: Any) -> Sentences:
+                values, message = change(session, *inputs)
+                filled.update(values)
+                return message
+
+            return action(change_and_fill)(key, *inputs) | filled
+
+        return handle
 
     def go(key: str, mask: Any, *values: Any) -> Iterator[Shown]:
         try:
@@ -126,27 +136,21 @@ def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions, examples: dict[str,
         with suppress(UserError):  # a session that is gone runs nothing
             sessions.get(key).cancel()
 
-    def open_upload(session: EditSession, steps: int, guidance: float, sampler: str) -> Sentences:
+    def open_upload(session: EditSession, steps: int, guidance: float, sampler: str) -> tuple[Shown, Sentences]:
+        """Opens what was uploaded; a picture that says how it was made fills in prompt and seed."""
         arrived, session.upload = session.upload, None
         if arrived is None:
             raise UserError(f"The file did not arrive: open a picture of up to {UPLOAD_LIMIT_BYTES // 2**20} MB.")
         picture = open_picture(arrived[1])
         session.open(picture, name=PurePath(arrived[0]).stem, steps=steps, guidance=guidance, sampler=sampler)
-        return list(picture.notices)
-
-    def opened(key: str, *settings: Any) -> Shown:
-        """Opens what was uploaded; a picture that says how it was made fills in prompt and seed."""
-        shown = action(open_upload)(key, *settings)
-        current = sessions.enter(key).current
-        made = current.made if current and not shown[parts.message] else {}
-        known = {"prompt": made.get("prompt"), "seed": made.get("seed"), "negative_prompt": made.get("negative_prompt")}
-        return shown | {getattr(parts.settings, name): value for name, value in known.items() if value is not None}
+        known = [name for name in ("prompt", "negative_prompt", "seed") if name in picture.made]
+        return {getattr(parts.settings, name): picture.made[name] for name in known}, list(picture.notices)
 
     controls = parts.settings
     everything = [part for part in vars(parts).values() if isinstance(part, Component)] + controls.components()
     for source, name, handler, inputs, script in [
         (parts.go, "click", go, [parts.canvas, *controls.components()], READ_MASK),
-        (parts.topbar, "opened", opened, [controls.steps, controls.guidance, controls.sampler], None),
+        (parts.topbar, "opened", filling(open_upload), [controls.steps, controls.guidance, controls.sampler], None),
         (parts.topbar, "new", action(EditSession.leave), [], None),
         (parts.topbar, "undo", action(EditSession.undo), [], None),
         (parts.topbar, "redo", action(EditSession.redo), [], None),
@@ -192,20 +196,15 @@ def start(session: EditSession, mask: Any, settings: dict[str, Any]) -> None:
 
 
 def follow(parts: Parts, session: EditSession) -> Iterator[Shown]:
-    """Shows the running job as it goes on, then what came of it. To stop looking does not stop the job."""
+    """Shows that a job runs, and then what came of it. To stop looking does not stop the job."""
     job, message = session.job, list[Any]()
     assert job is not None
     yield show_running(parts, session) | {
         parts.message: [],
         parts.status: [say("status.starting")],
     }
-    preview = None
     try:
-        for progress in job:
-            preview = preview_value(progress) or preview
-            share = progress.step / max(progress.steps, 1)
-            running = show_running(parts, session, preview=preview, progress=share)
-            yield running | {parts.status: describe_progress(progress)}
+        job.result()
     except Exception as error:
         message = explain(error)
     if session.job is job:

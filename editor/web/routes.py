@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import FileResponse, PlainTextResponse, Response
+from fastapi.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from PIL import Image
 
@@ -19,6 +19,7 @@ from editor.images import WRITABLE, save_picture
 from editor.outputs import new_output
 from editor.sessions import Sessions
 from editor.snapshot import Draft
+from editor.web.progress import progress_events
 from editor.web.questions import Painted, prompt_report
 from editor.web.view import tiles_value
 
@@ -87,6 +88,12 @@ def add_routes(app: FastAPI, sessions: Sessions, output_dir: Path) -> None:
         draft = Draft(asked.left, asked.top, data) if data else None
         tiles = await run_in_threadpool(session.paint, draft, asked.request(), settled=asked.settled)
         return tiles_value(tiles) if tiles else None
+
+    @router.get("/progress")
+    def progress(key: str) -> StreamingResponse:
+        """What the running job is at, as server-sent events, until it ends."""
+        session = sessions.get(key)
+        return StreamingResponse(progress_events(session.job), headers=FRESH, media_type="text/event-stream")
 
     @router.get("/mask.png")
     def mask(key: str) -> Response:

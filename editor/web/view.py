@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import base64
-import io
 from typing import Any
 
 import gradio as gr
 import numpy as np
-from PIL import Image
 
-from diffusion_engine import Progress
 from editor.session import EditSession
 from editor.web.addresses import export_url, mask_url, picture_url, thumbnail_url
 from editor.web.layout import Parts
 from editor.web.status import describe_entry, describe_take
 from editor.web.words import word
 from editor.workspace import Tiles
-
-PREVIEW_PX = 768
 
 Shown = dict[Any, Any]
 
@@ -55,10 +50,10 @@ def show(parts: Parts, session: EditSession) -> Shown:
     }
 
 
-def show_running(parts: Parts, session: EditSession, **running: Any) -> Shown:
-    """The picture while a job changes it; `running` are values of canvas/start.js."""
+def show_running(parts: Parts, session: EditSession) -> Shown:
+    """The picture while a job changes it; the canvas follows that by itself."""
     width, height = session.job_size or (None, None)
-    return {parts.canvas: canvas_value(session) | {"running": True, "width": width, "height": height, **running}}
+    return {parts.canvas: canvas_value(session) | {"running": True, "width": width, "height": height}}
 
 
 def topbar_value(session: EditSession) -> dict[str, Any]:
@@ -93,8 +88,6 @@ def canvas_value(session: EditSession) -> dict[str, Any]:
         "running": False,
         "resting": session.proposal is not None,
         "tiles": tiles_value(session.proposal.tiles) if session.proposal else None,
-        "preview": None,
-        "progress": 0.0,
     }
 
 
@@ -115,16 +108,3 @@ def tiles_value(tiles: Tiles) -> dict[str, Any]:
         "mode": prediction.mode,
         "measured": prediction.measured,
     }
-
-
-def preview_value(progress: Progress) -> dict[str, Any] | None:
-    """What is changing, as canvas/start.js shows it: a small JPEG as a data address, for a PNG at full size would take
-    longer than a step of the engine, and where it lies."""
-    if progress.preview is None or progress.place is None:
-        return None
-    small = progress.preview.copy()
-    small.thumbnail((PREVIEW_PX, PREVIEW_PX), Image.Resampling.BILINEAR)
-    buffer = io.BytesIO()
-    small.save(buffer, "JPEG", quality=80)
-    address = "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
-    return {"url": address, **dict(zip(("left", "top", "width", "height"), progress.place, strict=True))}

@@ -56,14 +56,16 @@ export class Forecast {
   }
 }
 
-// The tiles of an answer, to be drawn: { grid, side, left, top }.
+let number = 0;
+
+// The tiles of an answer, to be drawn: { grid, side, left, top }, and a number that no others have.
 export function readTiles({ bits, rows, columns, side, left, top }) {
   const grid = new OffscreenCanvas(columns, rows);
   const image = new ImageData(columns, rows);
   const bytes = Uint8Array.from(atob(bits), (letter) => letter.charCodeAt(0));
   for (let i = 0; i < rows * columns; i++) image.data[4 * i + 3] = (bytes[i >> 3] >> (7 - (i & 7))) & 1 ? 255 : 0;
   grid.getContext("2d").putImageData(image, 0, 0);
-  return { grid, side, left, top, begun: 0 };
+  return { grid, number: ++number, side, left, top, begun: 0 };
 }
 
 // How far tiles have faded in, 0 to 1.

@@ -1,5 +1,6 @@
 // Draws the picture, the mask over it and what the tool is about to do.
 import { VEIL } from "./mask.js";
+import { Overlay } from "./overlay.js";
 
 const VEIL_ALPHA = 0.45;
 const AROUND = [[-1, -1], [0, -1], [1, -1], [-1, 0], [1, 0], [-1, 1], [0, 1], [1, 1]];
@@ -8,10 +9,9 @@ export class Painter {
   constructor(canvas, view, mask) {
     Object.assign(this, { canvas, view, mask, veil: VEIL_ALPHA, asked: false, marks: [] });
     this.screen = canvas.getContext("2d");
-    this.edge = document.createElement("canvas");
-    this.outline = this.edge.getContext("2d");
+    this.edge = new Overlay();
+    this.grid = new Overlay();
   }
-
 
   // `scene`: () => what to draw now. However often it is asked for, a frame is drawn once.
   ask(scene) {
@@ -51,7 +51,7 @@ export class Painter {
       screen.drawImage(this.mask.layer, 0, 0);
       screen.globalAlpha = 1;
     }
-    this.#edgeOfMask();
+    this.#edgeOfMask(!tool);
     tool?.outline((path) => this.#line((context) => context.stroke(path)));
     if (brush) {
       this.#line((context) => {
@@ -83,33 +83,33 @@ export class Painter {
   }
 
   // A fine grid over the tiles that are recomputed, one screen pixel wide at any zoom.
-  #tiles({ grid, side, left, top, opacity }) {
-    const { edge, outline, canvas, view, screen } = this;
-    edge.width = canvas.width;   // also clears it
-    edge.height = canvas.height;
-    view.apply(outline);
-    outline.imageSmoothingEnabled = false;
-    outline.drawImage(grid, left, top, grid.width * side, grid.height * side);
-    outline.globalCompositeOperation = "source-in";
-    outline.setTransform(1, 0, 0, 1, 0, 0);
-    outline.strokeStyle = VEIL;
-    outline.lineWidth = devicePixelRatio;
-    outline.beginPath();
-    const step = Math.max(side, side * Math.ceil(6 * devicePixelRatio / (side * view.scale)));   // no finer than 6 px
-    for (let x = 0; x <= grid.width * side; x += step) {
-      const at = Math.round(view.x + (left + x) * view.scale) + 0.5;
-      outline.moveTo(at, 0);
-      outline.lineTo(at, canvas.height);
-    }
-    for (let y = 0; y <= grid.height * side; y += step) {
-      const at = Math.round(view.y + (top + y) * view.scale) + 0.5;
-      outline.moveTo(0, at);
-      outline.lineTo(canvas.width, at);
-    }
-    outline.stroke();
+  #tiles({ grid, number, side, left, top, opacity }) {
+    const { canvas, view, screen } = this;
+    const layer = this.grid.get(canvas, view, [number], (context) => {
+      view.apply(context);
+      context.imageSmoothingEnabled = false;
+      context.drawImage(grid, left, top, grid.width * side, grid.height * side);
+      context.globalCompositeOperation = "source-in";
+      context.setTransform(1, 0, 0, 1, 0, 0);
+      context.strokeStyle = VEIL;
+      context.lineWidth = devicePixelRatio;
+      context.beginPath();
+      const step = side * Math.max(1, Math.ceil(6 * devicePixelRatio / (side * view.scale)));   // no finer than 6 px
+      for (let x = 0; x <= grid.width * side; x += step) {
+        const at = Math.round(view.x + (left + x) * view.scale) + 0.5;
+        context.moveTo(at, 0);
+        context.lineTo(at, canvas.height);
+      }
+      for (let y = 0; y <= grid.height * side; y += step) {
+        const at = Math.round(view.y + (top + y) * view.scale) + 0.5;
+        context.moveTo(0, at);
+        context.lineTo(canvas.width, at);
+      }
+      context.stroke();
+    });
     screen.setTransform(1, 0, 0, 1, 0, 0);
     screen.globalAlpha = 0.7 * opacity;
-    screen.drawImage(edge, 0, 0);
+    screen.drawImage(layer, 0, 0);
     screen.globalAlpha = 1;
   }
 
@@ -124,23 +124,24 @@ export class Painter {
     this.screen.setTransform(1, 0, 0, 1, 0, 0);
   }
 
-  #edgeOfMask() {
-    const { edge, outline, canvas, view } = this;
-    const thick = Math.max(1, Math.round(1.5 * devicePixelRatio));
-    edge.width = canvas.width;   // also clears it
-    edge.height = canvas.height;
-    for (const [dx, dy] of AROUND) {
-      view.apply(outline, dx * thick, dy * thick);
-      outline.drawImage(this.mask.layer, 0, 0);
-    }
-    outline.globalCompositeOperation = "destination-out";
-    view.apply(outline);
-    outline.drawImage(this.mask.layer, 0, 0);
-    outline.globalCompositeOperation = "source-in";
-    outline.setTransform(1, 0, 0, 1, 0, 0);
-    outline.fillStyle = VEIL;
-    outline.fillRect(0, 0, edge.width, edge.height);
-    this.screen.setTransform(1, 0, 0, 1, 0, 0);
-    this.screen.drawImage(edge, 0, 0);
+  // still: no stroke is changing the mask right now
+  #edgeOfMask(still) {
+    const { canvas, view, mask, screen } = this;
+    const layer = this.edge.get(canvas, view, still && [mask.revision], (context) => {
+      const thick = Math.max(1, Math.round(1.5 * devicePixelRatio));
+      for (const [dx, dy] of AROUND) {
+        view.apply(context, dx * thick, dy * thick);
+        context.drawImage(mask.layer, 0, 0);
+      }
+      context.globalCompositeOperation = "destination-out";
+      view.apply(context);
+      context.drawImage(mask.layer, 0, 0);
+      context.globalCompositeOperation = "source-in";
+      context.setTransform(1, 0, 0, 1, 0, 0);
+      context.fillStyle = VEIL;
+      context.fillRect(0, 0, canvas.width, canvas.height);
+    });
+    screen.setTransform(1, 0, 0, 1, 0, 0);
+    screen.drawImage(layer, 0, 0);
   }
 }

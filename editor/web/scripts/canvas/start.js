@@ -1,8 +1,7 @@
 // The canvas of the page: shows the value that Python gives, and keeps the mask that a person paints.
 //
 // The value: { session, document, used_masks, picture, before: addresses or null, width, height: of the picture,
-// mask: { left, top, url } as the server has it, running, resting, tiles: what the shown take recomputed,
-// preview: { url, left, top, width, height } of what is changing while running, progress: 0..1 }.
+// mask: { left, top, url } as the server has it, running, resting, tiles: what the shown take recomputed }.
 // Another document resets the mask to the server's; another number of used_masks clears one that was sent.
 // While `running`, or `resting` (takes wait), a mask that was sent is drawn as an outline, and the next stroke begins a
 // new one. Python reads the mask through submitMask() of the <canvas> element.
@@ -15,6 +14,7 @@ import { Forecast, faded, readTiles } from "./forecast.js";
 import { Mask } from "./mask.js";
 import { Painter } from "./paint.js";
 import { Pointer } from "./pointer.js";
+import { Progress } from "./progress.js";
 import { Toolbar } from "./toolbar.js";
 import { View } from "./view.js";
 
@@ -40,6 +40,10 @@ export function start(element, props, events, watch) {
     painted: () => forecast.ask(true),
   });
   const forecast = new Forecast(mask, painted, draw);
+  const progress = new Progress((first) => {
+    if (first) painter.mark("deltabrush-preview");
+    draw();
+  });
   const compare = new Compare({ button: find(".compare"), divider: find(".divider"), draw });
   const toolbar = new Toolbar(element, { pointer, mask, view, painter, draw, change });
 
@@ -70,7 +74,7 @@ export function start(element, props, events, watch) {
     const comparing = compare.on || compare.holding;
     return {
       image,
-      patch: compare.holding || !shown.running ? null : images.preview,
+      patch: compare.holding ? null : progress.preview,
       ...compare.scene,
       tiles: comparing ? null : tiles(),
       masked: !comparing && Boolean(image || shown.running),
@@ -105,7 +109,7 @@ export function start(element, props, events, watch) {
       else delete find(".dropzones").dataset.ready;
     }
     realTiles = value.tiles ? readTiles(value.tiles) : null;
-    document.getElementById("stop")?.style.setProperty("--done", value.progress || 0);
+    progress.follow(Boolean(value.running));
     toolbar.update();
     for (const name of ["picture", "before"]) {
       if (value[name] === previous[name]) continue;
@@ -115,12 +119,7 @@ export function start(element, props, events, watch) {
       if (name === "picture" && image) painter.mark("deltabrush-picture");
     }
     compare.show(images.before ?? null);
-    const { preview } = value;
-    if (preview?.url !== previous.preview?.url) {
-      const image = await load(preview?.url);
-      if (shown.preview?.url === preview?.url) images.preview = image && { ...preview, image };
-      if (image && !previous.preview) painter.mark("deltabrush-preview");
-    }
+    if (!shown.running) progress.preview = null;
     draw();
   }
 
