@@ -8,7 +8,7 @@ from editing import Editor, picture_file
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
-EVENTS = 240
+EVENTS = 120
 EDITS = 200
 
 # Pointer events on a spiral, 60 a second, as a pen sends them; counts the frames that were drawn and the longest wait
@@ -16,8 +16,8 @@ EDITS = 200
 STROKE = """async ({ events, left, top, width, height }) => {
     const canvas = document.querySelector("#canvas canvas");
     const at = (i) => ({
-        x: left + width * (0.5 + 0.45 * (i / events) * Math.cos(i / 8)),
-        y: top + height * (0.5 + 0.45 * (i / events) * Math.sin(i / 8)),
+        x: left + width * (0.5 + 0.45 * (i / events) * Math.cos(i / 4)),
+        y: top + height * (0.5 + 0.45 * (i / events) * Math.sin(i / 4)),
     });
     const send = (name, i) => canvas.dispatchEvent(new PointerEvent(name, {
         clientX: at(i).x, clientY: at(i).y, pointerId: 7, pointerType: "pen", pressure: 0.8, button: 0, buttons: 1,
@@ -54,8 +54,8 @@ def test_a_stroke_at_60_events_a_second_on_2048_px_loses_nothing(address: str, v
     print(measured)  # with -s
     mask = editor.mask()
     for i in range(EVENTS):
-        x = 2048 * (0.5 + 0.45 * (i / EVENTS) * np.cos(i / 8))
-        y = 2048 * (0.5 + 0.45 * (i / EVENTS) * np.sin(i / 8))
+        x = 2048 * (0.5 + 0.45 * (i / EVENTS) * np.cos(i / 4))
+        y = 2048 * (0.5 + 0.45 * (i / EVENTS) * np.sin(i / 4))
         assert mask[round(y), round(x)], f"event {i} left no paint"
     editor.press("Control+z")
     assert not editor.mask().any()

@@ -111,8 +111,11 @@ def test_a_mask_of_another_size_is_refused_with_both_sizes(editor: Editor) -> No
 
 
 def test_a_file_too_large_to_upload_is_refused_in_a_sentence(editor: Editor) -> None:
-    file = {"name": "big.png", "mimeType": "image/png", "buffer": bytes(33 << 20)}
-    editor.page.locator('#top input[type="file"]').set_input_files(file)
+    editor.page.evaluate("""() => {
+        const data = new DataTransfer();
+        data.items.add(new File([new Uint8Array(33 << 20)], "big.png", { type: "image/png" }));
+        window.dispatchEvent(new DragEvent("drop", { dataTransfer: data, cancelable: true }));
+    }""")
     expect(editor.message()).to_contain_text("too large")
 
 
