@@ -165,9 +165,10 @@ def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions, examples: dict[str,
         listen(source, name, handler, [parts.key, *inputs], everything, js=script)
     listen(page, "load", enter, [parts.key], everything, js=ARRIVE)
     listen(parts.stop, "click", stop, [parts.key], None, queue=False)
-    parts.dice.click(None, None, controls.seed, js=ROLL_DICE, api_visibility="private")
+    dice: Any = parts.dice  # Gradio adds event methods to its classes when it is imported
+    dice.click(None, None, controls.seed, js=ROLL_DICE, api_visibility="private")
     for control in controls.components():
-        changed: Any = control  # Gradio adds event methods to its classes when it is imported
+        changed: Any = control
         changed.change(None, controls.components(), None, js=REMEMBER, api_visibility="private")
 
 
