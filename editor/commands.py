@@ -20,6 +20,7 @@ from editor.images import Picture, check_alpha_fits, open_picture, output_format
 from editor.masks import Mask, feather, grow, harden, is_empty, read_mask
 from editor.requests import EditRequest
 from editor.terminal import ProgressBar, cancel_on_interrupt, note
+from editor.unread_words import unread_words
 from editor.workspace import Area, Workspace
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def generate(options: Namespace) -> int:
     """Paints a whole picture and writes it. Returns 0; raises UserError, EngineError or Cancelled."""
     _check_output(options.output)
     with _engine(options) as engine:
-        _note_unread_words(engine, options.prompt)
+        for sentence in unread_words(engine, options.prompt):
+            note(sentence)
         with ProgressBar() as bar, cancel_on_interrupt() as cancel:
             version = engine.generate(
                 options.prompt,
@@ -85,20 +87,13 @@ def edit(options: Namespace) -> int:
         feather_px=options.feather,
     )
     with _engine(options) as engine:
-        _note_unread_words(engine, options.prompt)
+        for sentence in unread_words(engine, options.prompt):
+            note(sentence)
         settings = {"steps": options.steps, "guidance": options.guidance}
         opened = Entry("opened", None, "", picture.rgb, settings=settings)
-        area = Workspace(engine).area(opened, mask)
-        base = engine.version(area.version_id)
         with ProgressBar() as bar, cancel_on_interrupt() as cancel:
-            candidates = engine.edit(
-                base.id,
-                area.box.cut(mask),
-                blend_mask=area.box.cut(blend_mask),
-                **asked.for_engine(),
-                on_progress=bar,
-                cancel=cancel,
-            )
+            area, candidates = Workspace(engine).edit(opened, mask, blend_mask, asked, bar, cancel)
+        base = engine.version(area.version_id)
         request = {
             "prompt": options.prompt,
             "negative_prompt": options.negative or "",
@@ -190,13 +185,6 @@ def _engine(options: Namespace) -> Generator[EditableDiffusionEngine]:
         yield engine
     finally:
         engine.close()
-
-
-def _note_unread_words(engine: EditableDiffusionEngine, prompt: str) -> None:
-    if unknown := engine.unknown_words(prompt):
-        note(f"The model does not know: {', '.join(unknown)}.")
-    if unread := engine.truncated_words(prompt):
-        note(f'The prompt is too long; the model does not read its end: "{unread}".')
 
 
 def _numbered(path: Path, count: int) -> list[Path]:

@@ -155,16 +155,8 @@ class EditSession:
             if self.proposal and not np.array_equal(painted, self.proposal.painted):
                 self._commit()
             assert self.current is not None
-            area = self._workspace.area(self.current, edit_mask)
+            area, candidates = self._workspace.edit(self.current, edit_mask, blend, request, on_progress, token)
             cut = area.box.cut(blend)
-            candidates = self._engine.edit(
-                area.version_id,
-                area.box.cut(edit_mask),
-                blend_mask=cut,
-                **request.for_engine(),
-                on_progress=lambda progress: on_progress(area.moved(progress)),
-                cancel=token,
-            )
             mode = "dense" if candidates[0].report.mode == "dense" else "sparse"
             tiles = self._workspace.predict(area, edit_mask, replace(request, mode=mode))
             new = [Take(f"take-{secrets.token_hex(6)}", request, candidate, area, cut) for candidate in candidates]
@@ -247,15 +239,15 @@ class EditSession:
         self._changed(self)
 
     def changed_outside(self) -> int:
-        """Counts the pixels of the shown take that differ from the current picture where the blend mask is 0."""
+        """Counts the pixels of the shown take that differ from the current picture where the blend mask is 0. Of a
+        large picture only the area is looked at: the rest is the current picture's own."""
         if self.proposal is None or self.current is None:
             return 0
         take = self.proposal.shown
-        new, old = np.asarray(self.picture(take.id)), np.asarray(self.current.image)
-        differs = (new != old).any(axis=2)
         box = take.area.box
-        differs[box.top : box.bottom, box.left : box.right] &= take.blend == 0
-        return int(np.count_nonzero(differs))
+        old = self.current.image.crop((box.left, box.top, box.right, box.bottom))
+        differs = (np.asarray(take.candidate.image) != np.asarray(old)).any(axis=2)
+        return int(np.count_nonzero(differs & (take.blend == 0)))
 
     def close(self) -> None:
         """Stops what runs and lets the engine forget every version."""

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from diffusion_engine import Prediction, Progress
+from diffusion_engine import CancelToken, Prediction, Progress
 from editor.areas import Box, area_around, bounds
 from editor.history import Entry
 from editor.masks import Mask
 from editor.requests import EditRequest
 
 if TYPE_CHECKING:
-    from diffusion_engine import EditableDiffusionEngine, Version
+    from diffusion_engine import Candidate, EditableDiffusionEngine, Version
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,28 @@ class Workspace:
         self._areas[entry.id] = Area(version.id, box)
         if version.parent_id is None:
             self._roots.append(version.id)
+
+    def edit(
+        self,
+        entry: Entry,
+        edit_mask: Mask,
+        blend_mask: Mask,
+        request: EditRequest,
+        on_progress: Callable[[Progress], None],
+        cancel: CancelToken,
+    ) -> tuple[Area, list[Candidate]]:
+        """Paints part of an entry anew; masks: uint8 [H, W] of the whole picture. Candidates are of the area only,
+        previews have their place in the picture. Raises what the engine's `edit` does."""
+        area = self.area(entry, edit_mask)
+        candidates = self._engine.edit(
+            area.version_id,
+            area.box.cut(edit_mask),
+            blend_mask=area.box.cut(blend_mask),
+            **request.for_engine(),
+            on_progress=lambda progress: on_progress(area.moved(progress)),
+            cancel=cancel,
+        )
+        return area, candidates
 
     def predict(self, area: Area, edit_mask: Mask, request: EditRequest) -> Tiles:
         """What an edit with this mask would recompute. Answers at once, also while the engine is busy."""

@@ -6,8 +6,6 @@ outside the blend mask are the parent's, bit for bit, here as on the page. docs/
 
 from __future__ import annotations
 
-import logging
-import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -15,14 +13,15 @@ from typing import Any
 import gradio as gr
 
 from diffusion_engine import Cancelled, EngineError, Progress, UserError
-from editor.images import WRITABLE, open_picture
+from editor.images import open_picture, output_format
 from editor.jobs import Job
 from editor.requests import EditRequest, GenerateRequest
 from editor.session import EditSession
 from editor.sessions import Sessions
+from editor.unread_words import unread_words
 from editor.web.addresses import export_url, picture_url
+from editor.web.failures import apology
 
-log = logging.getLogger(__name__)
 Answer = tuple[str, dict[str, Any]]
 EVERY_SECONDS = 0.25
 
@@ -48,7 +47,7 @@ def add_api(sessions: Sessions) -> None:
                 GenerateRequest(prompt, negative_prompt, (width, height), steps, seed, guidance, sampler)
             )
         yield from follow(session, job)
-        yield session.key, describe(session) | {"notices": notices(sessions, prompt)}
+        yield session.key, describe(session) | {"notices": unread_words(sessions.engine, prompt)}
 
     def edit(
         key, mask, prompt, picture_id, negative_prompt, variations, strength, guidance, seed, grow, feather, mode
@@ -63,7 +62,7 @@ def add_api(sessions: Sessions) -> None:
                 session.visit(picture_id)
             job = session.edit(mask, request)
         yield from follow(session, job)
-        yield session.key, describe(session) | candidates(session) | {"notices": notices(sessions, prompt)}
+        yield session.key, describe(session) | candidates(session) | {"notices": unread_words(sessions.engine, prompt)}
 
     def commit(key, picture_id) -> Answer:
         """Keeps one candidate of an edit as a version."""
@@ -93,26 +92,21 @@ def add_api(sessions: Sessions) -> None:
         """The address that saves a picture in the output folder and sends that file: png, webp or jpg."""
         session = sessions.enter(key)
         with plain_errors():
-            if f".{format}" not in WRITABLE:
-                raise UserError("Pictures are exported as png, webp or jpg: choose one of these.")
+            output_format(f"{picture_id}.{format}")  # refuses one that is not offered
             session.picture(picture_id)  # refuses one that is gone
         return session.key, {"url": f"{export_url(session, picture_id)}.{format}?metadata={int(bool(metadata))}"}
 
     with gr.Column(visible=False):
         key, result = gr.State(None), gr.JSON()
         defaults = sessions.engine.defaults
-        text = {"prompt": gr.Textbox(), "negative_prompt": gr.Textbox(""), "picture_id": gr.Textbox("")}
+        prompt, negative, picture_id = gr.Textbox(), gr.Textbox(""), gr.Textbox("")  # "": may be left out
         picture, mask = gr.File(type="binary"), gr.File(type="binary")
         width, height = (gr.Number(side, precision=0) for side in defaults.size)
         steps, guidance = gr.Number(defaults.steps, precision=0), gr.Number(defaults.guidance)
         sampler, mode, suffix = gr.Textbox(defaults.sampler), gr.Textbox("auto"), gr.Textbox("png")
         seed, variations = gr.Number(0, precision=0), gr.Number(1, precision=0)
-        edges, strength, metadata = (
-            [gr.Number(0, precision=0), gr.Number(4, precision=0)],
-            gr.Number(1),
-            gr.Checkbox(True),
-        )
-        prompt, negative, picture_id = text.values()
+        edges = [gr.Number(0, precision=0), gr.Number(4, precision=0)]
+        strength, metadata = gr.Number(1), gr.Checkbox(True)
         for function, inputs in [
             (open, [picture, steps, guidance, sampler]),
             (generate, [prompt, negative, width, height, steps, guidance, seed, sampler]),
@@ -170,14 +164,6 @@ def candidates(session: EditSession) -> dict[str, Any]:
     return {"changed_outside": session.changed_outside(), "candidates": listed}
 
 
-def notices(sessions: Sessions, prompt: str) -> list[str]:
-    """Sentences about words of the prompt that the model does not see or does not know."""
-    engine = sessions.engine
-    unknown, cut = engine.unknown_words(prompt), engine.truncated_words(prompt)
-    sentences = [f"This model does not know {', '.join(unknown)}."] if unknown else []
-    return [*sentences, f"The prompt is too long; the model will not see: {cut}"] if cut else sentences
-
-
 @contextmanager
 def plain_errors() -> Generator[None, None, None]:
     """Passes on the sentences meant for people; of anything else the caller learns only a number, which the log has."""
@@ -188,6 +174,4 @@ def plain_errors() -> Generator[None, None, None]:
     except Cancelled as error:
         raise gr.Error("Stopped. The picture is as it was.") from error
     except Exception as error:
-        number = secrets.token_hex(3)
-        log.error("error %s", number, exc_info=error)
-        raise gr.Error(f"Something went wrong inside the editor (number {number} in its log).") from error
+        raise gr.Error(apology(error)) from error

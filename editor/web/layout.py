@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Controls:
     """The controls that decide what is made, in the order in which an action receives their values."""
 
     prompt: gr.Textbox
@@ -54,7 +54,7 @@ class Parts:
     key: gr.Textbox
     topbar: gr.HTML
     canvas: gr.HTML
-    settings: Settings
+    settings: Controls
     go: gr.Button
     stop: gr.Button
     message: gr.HTML
@@ -91,7 +91,7 @@ def lay_out(engine: EditableDiffusionEngine, examples: Sequence[Example]) -> Par
             edge = gr.Radio(edges, value="soft", label=word("edge.label"), elem_id="edge")
             more, dice = _more(engine)
     status = line(" - ", elem_id="status")
-    settings = Settings(prompt=prompt, variations=variations, strength=strength, edge=edge, **more)
+    settings = Controls(prompt=prompt, variations=variations, strength=strength, edge=edge, **more)
     return Parts(key, top, canvas, settings, go, stop, message, takes, keep, drop, dice, history, status)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,7 +20,8 @@ from editor.session import EditSession
 from editor.sessions import Sessions
 from editor.snapshot import Draft
 from editor.web.api import add_api
-from editor.web.layout import Parts, Settings, lay_out
+from editor.web.failures import logged
+from editor.web.layout import Controls, Parts, lay_out
 from editor.web.mask_canvas import decode_mask
 from editor.web.remembered import arrival_of, restored
 from editor.web.routes import UPLOAD_LIMIT_BYTES
@@ -29,12 +29,11 @@ from editor.web.status import Sentences
 from editor.web.view import Shown, show, show_running
 from editor.web.words import say
 
-log = logging.getLogger(__name__)
 # the mask is read at the click: what is seen is what is used
-READ_MASK = "(...inputs) => { inputs[1] = document.querySelector('#canvas canvas').submitMask(); return inputs; }"
+SUBMIT_MASK = "(...inputs) => { inputs[1] = document.querySelector('#canvas canvas').submitMask(); return inputs; }"
 ARRIVE = "() => import('/scripts/session.js').then((it) => it.arrive())"
 REMEMBER = f"""(...values) => import("/scripts/session.js").then((it) => {{
-    it.remember({json.dumps(Settings.names())}, values);
+    it.remember({json.dumps(Controls.names())}, values);
 }})"""
 # what the edits of examples were made with; other settings of the person's could spoil them
 AS_AN_EXAMPLE = {"strength": 1, "edge": "soft", "feather_px": 4, "grow_px": 0, "variations": 1, "mode": "auto"}
@@ -120,7 +119,7 @@ def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions, examples: dict[str,
         except UserError as error:
             yield {parts.message: [str(error)]}
             return
-        settings = dict(zip(Settings.names(), values, strict=True))
+        settings = dict(zip(Controls.names(), values, strict=True))
         offered, session.offered_seed = session.offered_seed, None
         if not settings["seed_locked"] and settings["seed"] != offered:
             settings["seed"] = secrets.randbelow(2**31)
@@ -149,7 +148,7 @@ def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions, examples: dict[str,
     controls = parts.settings
     everything = [part for part in vars(parts).values() if isinstance(part, Component)] + controls.components()
     for source, name, handler, inputs, script in [
-        (parts.go, "click", go, [parts.canvas, *controls.components()], READ_MASK),
+        (parts.go, "click", go, [parts.canvas, *controls.components()], SUBMIT_MASK),
         (parts.topbar, "opened", filling(open_upload), [controls.steps, controls.guidance, controls.sampler], None),
         (parts.topbar, "new", action(EditSession.leave), [], None),
         (parts.topbar, "undo", action(EditSession.undo), [], None),
@@ -219,6 +218,4 @@ def explain(error: BaseException) -> Sentences:
         return [say("message.stopped")]
     if isinstance(error, UserError | EngineError):
         return [str(error)]
-    number = secrets.token_hex(3)
-    log.error("error %s", number, exc_info=error)
-    return [say("message.bug", number=number)]
+    return [say("message.bug", number=logged(error))]

@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from editor.web.layout import Settings
+from editor.web.layout import Controls
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ def arrival_of(text: str) -> Arrival:
         return Arrival()
 
 
-def restored(settings: Settings, remembered: Any) -> dict[Any, Any]:
-    """The controls with a remembered value that they can take. remembered: {name: value} of `Settings`."""
+def restored(settings: Controls, remembered: Any) -> dict[Any, Any]:
+    """The controls with a remembered value that they can take. remembered: {name: value} of `Controls`."""
     if not isinstance(remembered, dict):
         return {}
-    controls = {name: getattr(settings, name) for name in Settings.names()}
+    controls = {name: getattr(settings, name) for name in Controls.names()}
     return {control: remembered[name] for name, control in controls.items() if _takes(control, remembered.get(name))}
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 from diffusion_engine import UserError
 from editor import masks
 from editor.examples import FOLDER as EXAMPLES
-from editor.images import WRITABLE, save_picture
+from editor.images import output_format, save_picture
 from editor.outputs import new_output
 from editor.sessions import Sessions
 from editor.snapshot import Draft
@@ -57,8 +57,7 @@ def add_routes(app: FastAPI, sessions: Sessions, output_dir: Path) -> None:
     @router.get("/exports/{picture_id}.{suffix}")
     def export(key: str, picture_id: str, suffix: str, metadata: bool = True) -> FileResponse:
         """Saves the picture in the output folder and sends the same file."""
-        if f".{suffix}" not in WRITABLE:
-            raise UserError("Pictures are exported as .png, .webp or .jpg: choose one of these.")
+        output_format(f"{picture_id}.{suffix}")  # refuses one that is not offered
         session = sessions.get(key)
         image, source, made = session.picture(picture_id), session.source(picture_id), session.made(picture_id)
         path = new_output(output_dir, made.get("seed", 0), suffix)

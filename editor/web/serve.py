@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import secrets
 import socket
 import webbrowser
 from pathlib import Path
@@ -22,6 +20,7 @@ from diffusion_engine import EditableDiffusionEngine, UserError
 from editor.autosave import SessionStore
 from editor.sessions import Sessions
 from editor.web.body_limits import BodyLimits, Limits, private_temporary_files
+from editor.web.failures import apology
 from editor.web.gate import Gate, allowed_hosts
 from editor.web.page import build_page
 from editor.web.routes import UPLOAD_LIMIT_BYTES, add_routes
@@ -37,7 +36,6 @@ THEME = gr.themes.Base(primary_hue="violet", neutral_hue="zinc", font=SYSTEM_FON
     button_primary_background_fill_dark="*primary_600",
     button_primary_background_fill_hover_dark="*primary_700",
 )
-log = logging.getLogger(__name__)
 STYLE = Path(__file__).parent / "page.css"
 ICON = Path(__file__).parents[2] / "assets" / "icon.svg"
 
@@ -136,9 +134,7 @@ async def refuse_address(url: str, cache_dir: str) -> str:
 
 def tell_failure(request: Request, error: Exception) -> PlainTextResponse:
     """The answer to a mistake of our own: its traceback goes to the log, under a number that the caller is told."""
-    number = secrets.token_hex(3)
-    log.error("error %s", number, exc_info=error)
-    return PlainTextResponse(f"Something went wrong inside the editor (number {number} in its log).", 500)
+    return PlainTextResponse(apology(error), 500)
 
 
 def listen(host: str, port: int) -> socket.socket:

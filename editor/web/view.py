@@ -75,7 +75,7 @@ def topbar_value(session: EditSession) -> dict[str, Any]:
 def canvas_value(session: EditSession) -> dict[str, Any]:
     """What canvas/start.js shows; see there."""
     shown, before, draft = session.shown_id, session.before, session.draft
-    width, height = session.picture(shown).size if shown else (None, None)
+    width, height = session.current.image.size if session.current else (None, None)
     return {
         "session": session.key,
         "document": session.document,

@@ -10,6 +10,16 @@ from typing import Any
 import numpy as np
 from PIL import ExifTags, Image, TiffImagePlugin
 
+# how a picture was made, as files say it and programs read it
+MADE_WITH = {
+    "prompt": 'a cactus, "big"\nSteps: 3',
+    "negative_prompt": "fog",
+    "seed": 7,
+    "steps": 20,
+    "guidance": 5.5,
+    "sampler": "euler a",
+}
+
 
 def encoded(image: Image.Image, file_format: str, **options: Any) -> bytes:
     buffer = io.BytesIO()

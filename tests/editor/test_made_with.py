@@ -15,14 +15,7 @@ from editor.metadata import MAX_PROMPT_CHARACTERS, MAX_TAG_CHARACTERS, read_made
 from tests.editor import picture_files as files
 
 PICTURE = files.noise(96, 64)
-OURS = {
-    "prompt": 'a cactus, "big"\nSteps: 3',
-    "negative_prompt": "fog",
-    "seed": 7,
-    "steps": 20,
-    "guidance": 5.5,
-    "sampler": "euler a",
-}
+OURS = files.MADE_WITH
 
 
 def with_texts(**texts: str) -> bytes:

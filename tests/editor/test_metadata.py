@@ -16,19 +16,8 @@ from editor.metadata import MAX_PROMPT_CHARACTERS, MAX_TAG_CHARACTERS, camera_ta
 from tests.editor import picture_files as files
 
 FORMATS = ("PNG", "JPEG", "WEBP")
-MADE = {
-    "prompt": 'a cactus, "big"\nSteps: 3',
-    "negative_prompt": "fog",
-    "seed": 7,
-    "steps": 20,
-    "guidance": 5.5,
-    "sampler": "euler a",
-    "strength": 0.5,
-    "model": "starter",
-    "version": "0.1.0",
-    "kind": "edited",
-}
-READABLE = {name: MADE[name] for name in ("prompt", "negative_prompt", "seed", "steps", "guidance", "sampler")}
+READABLE = files.MADE_WITH
+MADE = READABLE | {"strength": 0.5, "model": "starter", "version": "0.1.0", "kind": "edited"}
 PICTURE = files.noise(96, 64)
 BASE, DETAILS = ExifTags.Base, ExifTags.IFD.Exif
 

@@ -85,7 +85,6 @@ NOT_ON_THE_PAGE = {
 RESOLVED = {"_DAMAGED.format(name=name)": images._DAMAGED.format(name="{}")}
 # what else the page shows, and values of sentences that are words themselves
 ELSEWHERE = [
-    "The file is too large.",
     *(example.title for example in load_examples()),
     *("The picture", "The mask", "mask", "blend mask", "prompt", "negative prompt"),
     *("steps", "guidance", "variations", "strength", "unknown reason"),

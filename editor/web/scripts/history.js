@@ -67,7 +67,7 @@ export function start(element, props, events, watch) {
 
   // the canvas shows the two
   function compare(item) {
-    window.dispatchEvent(new CustomEvent("deltabrush:compare", { detail: { url: item.picture, name: item.name } }));
+    window.dispatchEvent(new CustomEvent("deltabrush:compare", { detail: { url: item.picture } }));
   }
 
   function rename(item, place) {
