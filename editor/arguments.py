@@ -20,6 +20,7 @@ EDITOR_OPTIONS = {
     "sessions_dir": "--sessions-dir",
     "cache_budget_bytes": "--cache-budget",
     "open_browser": "--no-browser",
+    "mcp": "--mcp",
 }
 ENGINE_OPTIONS = ("model", "device", "dtype", "offline")
 BENCHMARKS = ("unet", "decoder", "edit")
@@ -97,6 +98,7 @@ def _add_editor_options(parser: argparse.ArgumentParser) -> None:
         help="memory for activations (default: what the machine can spare)",
     )
     group.add_argument("--no-browser", dest="open_browser", action="store_false", help="do not open a browser window")
+    group.add_argument("--mcp", action="store_true", help="let assistants use the editor too (see docs/api.md)")
 
 
 def _add_engine_options(parser: argparse.ArgumentParser) -> None:

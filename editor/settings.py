@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 import platformdirs
@@ -14,7 +15,8 @@ from diffusion_engine import UserError
 @dataclass(frozen=True)
 class Settings:
     """`model` is "starter", a hub id, a folder or a .safetensors file; `auth` is "user:password"; the cache budget is
-    in bytes, None for what the machine can spare. Raises UserError if the server cannot be started like this."""
+    in bytes, None for what the machine can spare; `mcp` serves assistants too. Raises UserError if the server cannot be
+    started like this."""
 
     model: str = "starter"
     device: str = "auto"
@@ -27,6 +29,7 @@ class Settings:
     cache_budget_bytes: int | None = None
     offline: bool = False
     open_browser: bool = True
+    mcp: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65535:
@@ -39,6 +42,8 @@ class Settings:
             raise UserError(
                 f"Listening on {self.host} lets other machines in: add --auth USER:PASSWORD, or leave --host out."
             )
+        if self.mcp and find_spec("mcp_types") is None:  # a part of the package mcp since its version 2
+            raise UserError("--mcp needs a package that is not installed: pip install 'deltabrush[mcp]'.")
         for option, folder in [("--output-dir", self.output_dir), ("--sessions-dir", self.sessions_dir)]:
             if folder.exists() and not folder.is_dir():
                 raise UserError(f"{option} {folder} is a file: choose a folder.")

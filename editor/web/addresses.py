@@ -1,8 +1,11 @@
-"""Where the page finds what belongs to a session. The key in an address is a secret that only its own page holds."""
+"""Where the page finds what belongs to a session, and assistants the editor. The key in an address is a secret that
+only its own page holds, or its own program."""
 
 from __future__ import annotations
 
 from editor.session import EditSession
+
+MCP = "/mcp"
 
 
 def picture_url(session: EditSession, picture_id: str) -> str:

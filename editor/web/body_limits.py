@@ -19,6 +19,8 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from editor.web.addresses import MCP
+
 STORED = re.compile("/gradio_api/upload/?")  # what arrives here becomes files
 LARGE = re.compile(f"{STORED.pattern}|/sessions/.*")
 JSON_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # matches in one pass, closed or not
@@ -76,9 +78,14 @@ class BodyLimits:
         except Refused as refused:
             await refused.response(scope, receive, send)
 
+    def _limit(self, path: str) -> int:
+        if LARGE.fullmatch(path):
+            return self._limits.large
+        return self._limits.large * 4 // 3 if path == MCP else self._limits.other  # files in base64
+
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
         """The whole body, or None if the caller went away."""
-        limit = self._limits.large if LARGE.fullmatch(scope["path"]) else self._limits.other
+        limit = self._limit(scope["path"])
         too_large = Refused(413, f"That is too large: {limit // 2**20} MB at most can be sent here.")
         if int(Headers(scope=scope).get("content-length", 0)) > limit:
             raise too_large

@@ -50,9 +50,8 @@ def add_routes(app: FastAPI, sessions: Sessions, output_dir: Path) -> None:
 
     @router.get("/thumbnails/{picture_id}.jpg")
     def thumbnail(key: str, picture_id: str) -> Response:
-        small = sessions.get(key).picture(picture_id).copy()
-        small.thumbnail((THUMBNAIL_PX, THUMBNAIL_PX))
-        return Response(_encode(small, "JPEG", quality=85), headers=FOREVER, media_type="image/jpeg")
+        small = small_jpeg(sessions.get(key).picture(picture_id), THUMBNAIL_PX)
+        return Response(small, headers=FOREVER, media_type="image/jpeg")
 
     @router.get("/exports/{picture_id}.{suffix}")
     def export(key: str, picture_id: str, suffix: str, metadata: bool = True) -> FileResponse:
@@ -114,6 +113,13 @@ def add_routes(app: FastAPI, sessions: Sessions, output_dir: Path) -> None:
     app.include_router(router)
     app.mount("/scripts", Scripts(directory=SCRIPTS))
     app.mount("/examples", StaticFiles(directory=EXAMPLES, check_dir=False))
+
+
+def small_jpeg(image: Image.Image, side: int) -> bytes:
+    """A picture to look at, no side longer than `side`."""
+    small = image.copy()
+    small.thumbnail((side, side))
+    return _encode(small, "JPEG", quality=85)
 
 
 def _encode(image: Image.Image, kind: str, **options: int) -> bytes:

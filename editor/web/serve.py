@@ -13,12 +13,13 @@ from fastapi import FastAPI, Request
 from gradio import processing_utils
 from gradio.routes import App as GradioApp
 from starlette.responses import PlainTextResponse
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from diffusion_engine import EditableDiffusionEngine, UserError
 from editor.autosave import SessionStore
 from editor.sessions import Sessions
+from editor.web.addresses import MCP
 from editor.web.body_limits import BodyLimits, Limits, private_temporary_files
 from editor.web.failures import apology
 from editor.web.gate import Gate, allowed_hosts
@@ -51,10 +52,12 @@ def run(settings: Settings) -> None:
         cache_budget_bytes=settings.cache_budget_bytes,
         offline=settings.offline,
     )
-    server = Server(engine, listener, settings.output_dir, settings.sessions_dir, settings.auth)
+    server = Server(engine, listener, settings.output_dir, settings.sessions_dir, settings.auth, settings.mcp)
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     address = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
     print(f"Deltabrush is open at {address} (Ctrl+C stops it).", flush=True)
+    if settings.mcp:
+        print(f"Assistants find it at {address}{MCP} (MCP, streamable HTTP).", flush=True)
     if settings.open_browser:
         webbrowser.open(address)
     try:
@@ -73,12 +76,13 @@ class Server(uvicorn.Server):
         output_dir: Path,
         sessions_dir: Path,
         auth: str | None = None,
+        mcp: bool = False,
     ) -> None:
         host, port = listener.getsockname()[:2]
         self._listener = listener
         self._store = SessionStore(sessions_dir)
         self._sessions = Sessions(engine, self._store)
-        app, self._gradio = build_app(self._sessions, host, port, output_dir, auth)
+        app, self._gradio = build_app(self._sessions, host, port, output_dir, auth, mcp=mcp)
         super().__init__(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5))
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
@@ -92,11 +96,23 @@ class Server(uvicorn.Server):
 
 
 def build_app(
-    sessions: Sessions, host: str, port: int, output_dir: Path, auth: str | None = None, limits: Limits | None = None
+    sessions: Sessions,
+    host: str,
+    port: int,
+    output_dir: Path,
+    auth: str | None = None,
+    limits: Limits | None = None,
+    mcp: bool = False,
 ) -> tuple[ASGIApp, GradioApp]:
-    """The whole application, and Gradio's part of it. `auth` is "user:password"."""
+    """The whole application, and Gradio's part of it. `auth` is "user:password"; `mcp` serves assistants too."""
     user, _, password = (auth or "").partition(":")
     app = FastAPI(openapi_url=None)
+    if mcp:
+        from editor.web.mcp_server import McpServer  # needs a package that only assistants need
+
+        assistants = McpServer(sessions, auth)
+        app.router.lifespan_context = assistants.lifespan
+        app.router.routes.append(Route(MCP, assistants))
     add_routes(app, sessions, output_dir)
     processing_utils.async_ssrf_protected_download = refuse_address
     page = build_page(sessions)
@@ -113,6 +129,7 @@ def build_app(
         show_error=False,
         max_file_size=UPLOAD_LIMIT_BYTES,
         ssr_mode=False,
+        mcp_server=False,
         i18n=I18N,
         favicon_path=str(ICON),
         pwa=True,

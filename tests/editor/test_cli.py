@@ -386,6 +386,7 @@ def test_no_command_opens_the_editor(monkeypatch: pytest.MonkeyPatch) -> None:
                 "--cache-budget",
                 "1.5",
                 "--no-browser",
+                "--mcp",
                 "--device",
                 "cpu",
                 "--offline",
@@ -395,7 +396,7 @@ def test_no_command_opens_the_editor(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     settings = opened[0]
     assert (settings.port, settings.host, settings.auth) == (8000, "0.0.0.0", "anna:secret")
-    assert (settings.output_dir, settings.cache_budget_bytes) == (Path("pictures"), 3 * 2**29)
+    assert (settings.output_dir, settings.cache_budget_bytes, settings.mcp) == (Path("pictures"), 3 * 2**29, True)
     assert (settings.open_browser, settings.device, settings.offline, settings.model) == (False, "cpu", True, "starter")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +55,11 @@ def test_the_password_is_not_printed() -> None:
 
 def test_a_password_may_hold_colons() -> None:
     assert Settings(host="0.0.0.0", auth="anna:a:b").auth == "anna:a:b"
+
+
+def test_serving_assistants_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings(mcp=True).mcp and not Settings().mcp
+    monkeypatch.setitem(sys.modules, "mcp_types", None)
+    with pytest.raises(UserError, match=re.escape("pip install 'deltabrush[mcp]'")):
+        Settings(mcp=True)
+    assert not Settings().mcp

@@ -26,17 +26,19 @@ AS_A_NEW_WINDOW = """
 
 
 @contextmanager
-def serving(engine, output_dir: Path) -> Iterator[str]:
+def serving(engine, output_dir: Path, **options) -> Iterator[str]:
     """The address of the whole application, run in a thread."""
     listener = listen("127.0.0.1", 0)
-    server = Server(engine, listener, output_dir, output_dir / "sessions")
+    server = Server(engine, listener, output_dir, output_dir / "sessions", **options)
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
         time.sleep(0.02)
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 @pytest.fixture(scope="session")

@@ -92,7 +92,7 @@ def test_a_file_of_the_server_cannot_be_opened_by_its_name(address: str, files: 
     """Sent as it is: gradio_client would upload the file."""
     named = {"path": str(files["picture"])} | ({"meta": {"_type": "gradio.FileData"}} if marked else {})
     call = f"{address}/gradio_api/call/open"
-    event = httpx.post(call, json={"data": [named, 4, 4.0]}).raise_for_status().json()["event_id"]
+    event = httpx.post(call, json={"data": [named, 4, 4.0, "ddim", ""]}).raise_for_status().json()["event_id"]
     answer = httpx.get(f"{call}/{event}").text
     assert answer.startswith("event: error") and "picture_id" not in answer
 
@@ -139,6 +139,18 @@ def test_E1_words_that_do_not_count_are_named_in_the_answer(client: Client) -> N
     prompt = " ".join(f"w{number}" for number in range(90)) + " xyzzy"
     unknown, cut = client.predict(prompt, api_name="/generate")["notices"]
     assert "xyzzy" in unknown and "w77 w78" in cut and "w76" not in cut
+
+
+def test_another_client_goes_on_with_a_session_that_it_names(
+    client: Client, address: str, files: dict[str, Path]
+) -> None:
+    opened = client.predict(handle_file(files["picture"]), api_name="/open")
+    other = Client(address, verbose=False)
+    with pytest.raises(AppError, match="no such session"):
+        other.predict(session=opened["session"][:-1], api_name="/history")
+    for named in ({"session": opened["session"]}, {}):  # from then on it is in it
+        told = other.predict(**named, api_name="/history")
+        assert (told["session"], told["current"]) == (opened["session"], opened["picture_id"])
 
 
 def test_only_these_endpoints_are_public(client: Client) -> None:

@@ -44,7 +44,7 @@ def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace
     engine.calls.clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRADIO_TEMP_DIR", str(uploads))
-        app, gradio = build_app(sessions, "127.0.0.1", 7860, outputs)
+        app, gradio = build_app(sessions, "127.0.0.1", 7860, outputs, mcp=True)
 
     async def with_raw_target(scope, receive, send) -> None:
         target = Headers(scope=scope).get("x-target") if scope["type"] == "http" else None
@@ -75,6 +75,7 @@ def requests(editor: SimpleNamespace) -> dict[str, tuple[str, str, dict]]:
         "gradio-upload": ("POST", "/gradio_api/upload", form),
         "queue": ("POST", "/gradio_api/queue/join", {"json": JOIN}),
         "call": ("POST", "/gradio_api/call/generate", {"json": {"data": JOIN["data"][1:]}}),
+        "mcp": ("POST", "/mcp", {"json": {"jsonrpc": "2.0", "id": 1, "method": "ping"}}),
     }
 
 
@@ -122,7 +123,7 @@ SITES = [
     pytest.param({**LINK, "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}, id="image"),
     pytest.param({**LINK, "sec-fetch-mode": "no-cors", "sec-fetch-dest": "script"}, id="script"),
 ]
-TARGETS = ["index", "config", "picture", "our-upload", "gradio-upload", "queue", "call"]
+TARGETS = ["index", "config", "picture", "our-upload", "gradio-upload", "queue", "call", "mcp"]
 
 
 def assert_refused(editor: SimpleNamespace, target: str, headers) -> None:

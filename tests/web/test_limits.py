@@ -94,6 +94,7 @@ def ask(folder: Path, path: str, chunks: list, limits: Limits, **options) -> tup
     [
         (UPLOAD, 1000),
         ("/sessions/key/upload", 1000),
+        ("/mcp", 1333),
         *((path, 100) for path in JSON_ROUTES),
         ("/gradio_api/uploads-of-another-kind", 100),
         ("/", 100),
@@ -215,7 +216,7 @@ def test_row23_no_route_of_gradio_reads_more_than_our_own_limit(client: TestClie
         pytest.param('"\\"[", ' + "[" * 66 + "]" * 66, id="after-an-escaped-quote"),
     ],
 )
-@pytest.mark.parametrize("path", JSON_ROUTES)
+@pytest.mark.parametrize("path", [*JSON_ROUTES, "/mcp"])
 def test_row18_deeply_nested_json(client: TestClient, capfd, path: str, nested: str) -> None:
     body = f'{{"data": [{nested}], "prompt": [{nested}], "fn_index": 0, "session_hash": "a", "event_id": "a"}}'
     answer = client.post(path, content=body, headers={"content-type": "application/json"})
