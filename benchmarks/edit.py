@@ -1,8 +1,8 @@
 """`deltabrush bench edit`: whole edits, from the request to the bytes of a PNG, by rows and densely, in turns.
 
-Also: what an edit costs that is sent the moment a picture is opened (the base pass has not run), and one that comes
-after it. `--shape sd15` does the same on an SD 1.5-shaped model with random weights. `--through-http` measures instead
-what a person sees in the browser, and what the editor adds to the engine's own time.
+Also: a whole picture from nothing, an edit that is sent the moment a picture is opened (the base pass has not run), and
+one that comes after it. `--shape sd15` does the same on an SD 1.5-shaped model with random weights.
+`--through-http` measures instead what a person sees in the browser, and what the editor adds to the engine's own time.
 """
 
 from __future__ import annotations
@@ -109,6 +109,17 @@ def opened_edits(engine: EditableDiffusionEngine, steps: int, repeats: int) -> d
     return {**medians, "at_once_over_dense": medians["at_once_s"] / medians["dense_s"]}
 
 
+def generation(engine: EditableDiffusionEngine, steps: int, repeats: int) -> dict[str, float]:
+    """Seconds of a whole picture from nothing, recording included."""
+    times: list[float] = []
+    for seed in range(repeats):
+        begun = time.perf_counter()
+        version = engine.generate("green hills under a clear blue sky", size=(SIZE, SIZE), steps=steps, seed=seed)
+        times.append(time.perf_counter() - begun)
+        engine.forget(version.id)
+    return {"p50_s": statistics.median(times), "least_s": min(times)}
+
+
 def main(argv: list[str]) -> int:
     shape = {"choices": ("starter", "sd15"), "default": "starter", "help": "which model (default starter)"}
     steps = {"type": int, "default": 20, "help": "sampler steps (default 20)"}
@@ -124,6 +135,7 @@ def main(argv: list[str]) -> int:
         "size": [SIZE, SIZE],
         "steps": options.steps,
         "threads": torch.get_num_threads(),
+        "generation": generation(engine, options.steps, options.repeats),
         "warm": warm_edits(engine, options.steps, options.repeats),
         "opened": opened_edits(engine, options.steps, options.repeats),
     }

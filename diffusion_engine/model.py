@@ -83,10 +83,11 @@ class Model:
         )
         conditional, unconditional = encoded[0], encoded[1]
         states = torch.cat([unconditional, conditional]) if guided else conditional
+        words = (prompt, negative_prompt)
         if not self.is_xl:
-            return TextContext(states)
+            return TextContext(states, words=words)
         pooled = torch.cat([encoded[3], encoded[2]]) if guided else encoded[2]
-        return TextContext(states, pooled)
+        return TextContext(states, pooled, words)
 
     def added_condition(self, text: TextContext, size: tuple[int, int], segments: int) -> AddedCondition | None:
         """SDXL's pooled text and size conditioning for `segments` segments; None for other models."""
@@ -122,15 +123,22 @@ def load_model(source: str, *, device: str = "auto", dtype: str = "auto", offlin
     number = _dtype(dtype, target)
     name = source if source == "starter" else Path(source).name
     policy = STARTER_POLICY if source == "starter" else None
-    return model_of(_pipeline(source, number, offline), name, target, number, policy)
+    taught = taught_words(_path(source))
+    return model_of(_pipeline(source, number, offline), name, target, number, policy, taught)
 
 
 def model_of(
-    pipeline: Any, name: str, device: torch.device, dtype: torch.dtype, policy: PlanPolicy | None = None
+    pipeline: Any,
+    name: str,
+    device: torch.device,
+    dtype: torch.dtype,
+    policy: PlanPolicy | None = None,
+    taught: frozenset[str] | None = None,
 ) -> Model:
     """A loaded Stable Diffusion pipeline as a model. Raises UnsupportedModel where a part cannot be run by rows.
 
     policy: how far plans of its UNet reach, by default what suits any UNet
+    taught: the words it knows, where that is known
     """
     channels = pipeline.unet.config["in_channels"]
     if channels != pipeline.vae.config["latent_channels"]:
@@ -140,7 +148,6 @@ def model_of(
     pipeline.to(device)
     for part in (pipeline.unet, pipeline.vae, pipeline.text_encoder):
         part.eval().requires_grad_(False)
-    taught = taught_words(pipeline.tokenizer, pipeline.text_encoder) if name == "starter" else None
     return Model(
         name=name,
         pipeline=pipeline,
@@ -153,8 +160,12 @@ def model_of(
     )
 
 
+def _path(source: str) -> Path:
+    return STARTER if source == "starter" else Path(source).expanduser()
+
+
 def _pipeline(source: str, dtype: torch.dtype, offline: bool) -> Any:
-    path = STARTER if source == "starter" else Path(source).expanduser()
+    path = _path(source)
     # The VAE runs in fp32 whatever the rest does: fp16 overflows in it.
     common: dict[str, Any] = {"dtype": {"default": dtype, "vae": torch.float32}, "local_files_only": offline}
     diffusers_logging.disable_progress_bar()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import re
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 _WORD = re.compile(r"[^\W\d_]+")
-_END = "</w>"  # marks the tokens that end a word
+VOCABULARY = "vocabulary.txt"
 
 
 class Words:
@@ -45,28 +44,18 @@ class Words:
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """Words to suggest, sorted: those of two or more letters, without plurals of others.
-
-        The captions that the model was taught with make every plural with an s ("butterflys").
-        """
+        """Words to suggest, sorted: those of two or more letters, without plurals of others."""
         taught = self._taught or frozenset[str]()
         return tuple(sorted(word for word in taught if len(word) > 1 and not _singulars(word) & taught))
 
 
 def _singulars(word: str) -> set[str]:
     """What a word may be the plural of."""
-    return {word.removesuffix(ending) for ending in ("s", "es") if word.endswith(ending)}
+    endings = (("s", ""), ("es", ""), ("ies", "y"))
+    return {word.removesuffix(plural) + singular for plural, singular in endings if word.endswith(plural)}
 
 
-def taught_words(tokenizer: Any, text_encoder: Any) -> frozenset[str]:
-    """Words that a text encoder trained from scratch has met: each is one token, and its embedding was moved.
-
-    The tokenizer alone does not tell: among its tokens are the ends of words that longer tokens were merged from
-    ("ach" of "beach"), and words of captions that were never drawn. Their embeddings are as long as the random start
-    made them: `std * sqrt(width)`, and a few `std` more at most.
-    """
-    embeddings = text_encoder.get_input_embeddings().weight.detach().float().cpu().numpy()
-    started = 0.02 * text_encoder.config.initializer_factor  # standard deviation of CLIP's token embeddings
-    moved = np.linalg.norm(embeddings, axis=1) > started * (embeddings.shape[1] ** 0.5 + 3)
-    words = {token.removesuffix(_END): index for token, index in tokenizer.get_vocab().items() if token.endswith(_END)}
-    return frozenset(word for word, index in words.items() if moved[index] and _WORD.fullmatch(word))
+def taught_words(folder: Path) -> frozenset[str] | None:
+    """The words that a model's folder lists in `vocabulary.txt`, one on each line; None where it has no such list."""
+    listed = folder / VOCABULARY
+    return frozenset(listed.read_text(encoding="utf-8").split()) if listed.is_file() else None

@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folder: Path = parser.parse_args(arguments).folder
     folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)  # sums in one order, so that the bytes do not depend on the number of cores
-    engine = EditableDiffusionEngine.from_pretrained("starter", device="cpu", offline=True, cache_budget_bytes=0)
+    engine = EditableDiffusionEngine.from_pretrained("starter", device="cpu", offline=True, cache_memory_bytes=0)
     entries: list[dict[str, Any]] = []
     for scene in SCENES:
         entries.append(make(scene, engine, folder))

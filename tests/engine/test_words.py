@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
+from transformers import CLIPTokenizer
 
 from diffusion_engine import EditableDiffusionEngine
 from diffusion_engine.model import STARTER
@@ -39,7 +38,7 @@ def test_the_end_of_a_prompt_that_is_not_read(starter: EditableDiffusionEngine) 
 
 def test_suggested_words_are_whole_known_and_singular(starter: EditableDiffusionEngine) -> None:
     words = starter.vocabulary
-    assert list(words) == sorted(set(words)) and 200 < len(words) < 400
+    assert list(words) == sorted(set(words)) and 200 < len(words) < 800
     assert all(re.fullmatch("[a-z]{2,}", word) for word in words)
     assert {"cat", "balloon", "cactus", "grapes", "bus", "red", "sky", "dunes", "northern", "flower"} <= set(words)
     assert not set(words) & {"a", "t", "cats", "butterflys", "buses", "ach", "ing", "erry", "wit", "startoftext"}
@@ -54,18 +53,14 @@ def test_other_models_have_no_known_words(folders: dict[str, Path]) -> None:
     engine.close()
 
 
-def test_only_tokens_that_were_trained_are_words() -> None:
-    tokenizer = CLIPTokenizer.from_pretrained(STARTER / "tokenizer")
-    torch.manual_seed(0)
-    encoder = CLIPTextModel(CLIPTextConfig(vocab_size=2048, hidden_size=64, intermediate_size=64, num_hidden_layers=1))
-    assert taught_words(tokenizer, encoder) == frozenset()
-    tokens = ["cat</w>", "cats</w>", "a</w>", "wit", ",</w>"]
-    with torch.no_grad():
-        encoder.get_input_embeddings().weight[tokenizer.convert_tokens_to_ids(tokens)] += 0.05
-    taught = taught_words(tokenizer, encoder)
-    assert taught == {"cat", "cats", "a"}
-    words = Words(tokenizer, taught)
-    assert words.vocabulary == ("cat",) and words.unknown("Cats, a cat with dogs") == ["with", "dogs"]
+def test_a_model_folder_may_list_its_words(tmp_path: Path) -> None:
+    assert taught_words(tmp_path) is None
+    (tmp_path / "vocabulary.txt").write_text("a\ncat\ncats\ncherries\ncherry\nbus\n")
+    taught = taught_words(tmp_path)
+    assert taught == {"a", "cat", "cats", "cherry", "cherries", "bus"}
+    words = Words(CLIPTokenizer.from_pretrained(STARTER / "tokenizer"), taught)
+    assert words.vocabulary == ("bus", "cat", "cherry")
+    assert words.unknown("Cats, a cat with dogs") == ["with", "dogs"]
 
 
 def test_questions_leave_the_pipelines_tokenizer_alone(starter: EditableDiffusionEngine) -> None:
