@@ -2,7 +2,8 @@
 
 Both ways share noise, blending and decoding of the same region; PSNR is of the decoded pixels before blending shows
 them. "new prompt" paints something else; "new seed" the same scene again. `--ablation` measures on fewer scenes which
-approximation costs most, by taking each away in turn.
+approximation costs most, by taking each away in turn. `--model-quality` asks whether the starter model paints what it
+is told (benchmarks/model_quality.py).
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
+from benchmarks.chain import chained_edits
 from benchmarks.measuring import arguments, publish
+from benchmarks.model_quality import measure
 from diffusion_engine import EditableDiffusionEngine, PlanPolicy, StepPolicy, Version
 
 SIZE, STEPS, RIM = 512, 20, 16
@@ -169,32 +172,33 @@ def ablation(engine: EditableDiffusionEngine, scenes: int) -> dict[str, Any]:
     return {name: {"median_db": statistics.median(values), "cases_db": values} for name, values in found.items()}
 
 
-def chained_drift(engine: EditableDiffusionEngine, edits: int = 10) -> list[dict[str, Any]]:
-    """Ten edits of 5 %, each on the last one's version: how far the caches are from a fresh dense recording."""
-    tip = engine.generate(SCENES[0], size=(SIZE, SIZE), steps=STEPS, seed=0)
-    first, touched, drifts = np.asarray(tip.image), np.zeros((SIZE, SIZE), bool), list[dict[str, Any]]()
-    for number in range(edits):
-        mask = Triple(50 + number, "", "", 0.05).mask
-        touched |= mask > 0
-        tip = engine.commit(engine.edit(tip.id, mask, OBJECTS[number], seed=number, mode="sparse")[0])
-        differing = int((np.asarray(tip.image)[~touched] != first[~touched]).sum())
-        if number + 1 in (1, 5, edits):
-            drift = engine.drift(tip.id)
-            drifts.append({"edits": number + 1, "relative_rms": drift, "outside_differing": differing})
-    return drifts
+def chain(engine: EditableDiffusionEngine, edits: int = 10) -> list[dict[str, Any]]:
+    """Ten edits of 5 %, each on the last one's version, with objects and places that change."""
+    base = engine.generate(SCENES[0], size=(SIZE, SIZE), steps=STEPS, seed=0)
+    masks = [Triple(50 + number, "", "", 0.05).mask for number in range(edits)]
+    return chained_edits(engine, base, masks, list(OBJECTS[:edits]))
 
 
 def main(argv: list[str]) -> int:
     scenes = {"type": int, "default": 12, "help": "scenes, two triples each (default 12)"}
     only = {"action": "store_true", "help": "which approximation costs most, instead"}
-    options = arguments(__doc__ or "", argv, scenes=scenes, ablation=only)
+    quality = {"action": "store_true", "help": "does the starter model paint what it is asked for, instead"}
+    cases = {"type": int, "default": 200, "help": "cases of --model-quality (default 200)"}
+    chained = {"action": "store_true", "help": "only ten edits of edits: what they cost, hold and lose"}
+    options = arguments(
+        __doc__ or "", argv, chain=chained, scenes=scenes, ablation=only, model_quality=quality, cases=cases
+    )
     engine = EditableDiffusionEngine.from_pretrained("starter")
     figures: dict[str, Any] = {"model": "starter", "size": [SIZE, SIZE], "steps": STEPS}
     figures["grow"] = list(engine.plan_policy.grow)
-    if options.ablation:
+    if options.chain:
+        figures["chain"] = chain(engine)
+    elif options.model_quality:
+        figures["model_quality"] = measure(engine, options.cases)
+    elif options.ablation:
         figures["ablation"] = ablation(engine, options.scenes)
     else:
         figures["fidelity"] = fidelity(engine, options.scenes)
-        figures["drift"] = chained_drift(engine)
+        figures["chain"] = chain(engine)
     engine.close()
     return publish(figures, options.json)

@@ -9,6 +9,7 @@ from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNe
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
 from diffusion_engine import EditableDiffusionEngine
+from diffusion_engine.cache_settings import CacheSettings
 from diffusion_engine.model import STARTER, model_of
 
 UNET_SD15: dict[str, Any] = {
@@ -41,7 +42,7 @@ def sd15_vae() -> AutoencoderKL:
     return AutoencoderKL(**VAE_SD15).eval().requires_grad_(False)
 
 
-def sd15_engine() -> EditableDiffusionEngine:
+def sd15_engine(caches: CacheSettings | None = None) -> EditableDiffusionEngine:
     """An engine over a whole SD 1.5-shaped model, with the starter's tokenizer and a narrow text encoder."""
     config = CLIPTextConfig(vocab_size=2048, hidden_size=768, num_hidden_layers=2, bos_token_id=0, eos_token_id=1)
     pipeline = StableDiffusionPipeline(
@@ -54,4 +55,5 @@ def sd15_engine() -> EditableDiffusionEngine:
         feature_extractor=None,  # pyright: ignore[reportArgumentType]
         requires_safety_checker=False,
     )
-    return EditableDiffusionEngine.of_model(model_of(pipeline, "sd15-shape", torch.device("cpu"), torch.float32))
+    model = model_of(pipeline, "sd15-shape", torch.device("cpu"), torch.float32)
+    return EditableDiffusionEngine.of_model(model, caches)

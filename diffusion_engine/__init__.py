@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from diffusion_engine.engine import Defaults, EditableDiffusionEngine
     from diffusion_engine.plan import Plan
     from diffusion_engine.requests import StepPolicy
+    from diffusion_engine.saved_versions import SavedVersion
     from diffusion_engine.sparse_unet import SparseUNet
     from diffusion_engine.sparse_vae import SparseDecoder, SparseEncoder
     from diffusion_engine.step_cache import RowsDelta, StepCache
@@ -32,6 +33,7 @@ _HOMES = {
     "Plan": "diffusion_engine.plan",
     "PlanPolicy": "diffusion_engine.active_rows",
     "StepPolicy": "diffusion_engine.requests",
+    "SavedVersion": "diffusion_engine.saved_versions",
     "SparseUNet": "diffusion_engine.sparse_unet",
     "SparseDecoder": "diffusion_engine.sparse_vae",
     "SparseEncoder": "diffusion_engine.sparse_vae",
@@ -63,6 +65,7 @@ __all__ = [
     "Progress",
     "Report",
     "RowsDelta",
+    "SavedVersion",
     "SparseDecoder",
     "SparseEncoder",
     "SparseUNet",

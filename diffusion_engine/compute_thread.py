@@ -36,21 +36,26 @@ class ComputeThread:
         """
         if threading.current_thread() is self._thread:
             return work()
+        return self._queued(work).result()
+
+    def _queued(self, work: Callable[[], Result]) -> Future[Result]:
         outcome: Future[Result] = Future()
-        context = contextvars.copy_context()
+        context, waiting = contextvars.copy_context(), [outcome]
 
         def job() -> None:
             try:
-                outcome.set_result(context.run(work))
+                waiting[0].set_result(context.run(work))
             except BaseException as error:
-                outcome.set_exception(error)
+                waiting[0].set_exception(error)
+            # An error knows this frame: if it knew the outcome still, the cycle would keep what failed in memory.
+            waiting.clear()
 
         with self._condition:
             if self._closed:
                 raise EngineError("The engine is closed; make a new one.")
             self._jobs.append(job)
             self._wake()
-        return outcome.result()
+        return outcome
 
     def when_idle(self, work: Callable[[], bool]) -> None:
         """Calls `work` again and again while nobody waits for anything, until it returns False (nothing is left)."""

@@ -9,7 +9,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from diffusion_engine.generating import recorded
 from diffusion_engine.pictures import composite, tensor_pixels
+from diffusion_engine.plan import Plan
 from diffusion_engine.preview import BlendedPreview, clean_estimate
 from diffusion_engine.progress import CancelToken, OnProgress, Progress
 from diffusion_engine.recording import Recording, SlotDelta
@@ -72,10 +74,19 @@ class Edit:
         self._scheduler.set_timesteps(settings.steps, device=model.device)
         self._steps, self._first_step = self._work.steps, self._work.start
         self._slots: list[list[SlotDelta]] = []
+        self._keys = bench.keys(settings, base.state)
         self._sparse_steps = self._dense_steps = 0
 
     def run(self) -> list[Candidate]:
         """The candidates, one per seed. Raises Cancelled within one step of the token."""
+        try:
+            return self._candidates()
+        except BaseException:
+            for delta in (delta for slot in self._slots for delta in slot):
+                delta.clear()  # a traceback may keep this object
+            raise
+
+    def _candidates(self) -> list[Candidate]:
         edit, watch = self._edit, self._watch
         if self._recording is not None:
             self._recording.checkout(self._base.id)
@@ -141,7 +152,7 @@ class Edit:
     def _predict(self, step: int, timestep: Tensor, model_input: Tensor) -> Tensor:
         self._cancel.raise_if_cancelled()
         inputs = torch.cat([model_input] * self._branches).to(self._bench.model.dtype)
-        cache = None if self._recording is None else self._recording.slots[step]
+        cache = self._recorded(step)
         call = time.perf_counter()
         if cache is not None and self._work.by_rows(step):
             out = self._sparse_step(inputs, timestep, cache)
@@ -157,36 +168,62 @@ class Edit:
             self._report_progress("denoise", step + 1, self._steps, estimate)
         return prediction
 
+    def _recorded(self, slot: int) -> StepCache | None:
+        """The base's cache of a step, or of its decode, as near as there is room for it."""
+        cache = None if self._recording is None else self._recording.take(slot, self._keys[slot])
+        if cache is not None:
+            self._bench.store.bring_near(cache)
+        return cache
+
     def _sparse_step(self, inputs: Tensor, timestep: Tensor, cache: StepCache) -> Tensor:
-        captured = RowsDelta()
-        unet = self._bench.model.unet
+        unet, captured = self._bench.model.unet, self._capture(cache, inputs.shape[0], self._plan)
         out = unet(inputs, timestep, self._row_prompts, cache, self._plan, self._added, captured=captured)
-        self._slots.append([SlotDelta.of_rows(captured, self._plan)] * self._count)
+        self._keep_rows(captured, self._plan, cache)
         return out
+
+    def _capture(self, cache: StepCache, segments: int, plan: Plan) -> RowsDelta | None:
+        """Room for the rows of one pass; None where there is none: then the new version is recorded again later."""
+        assert self._recording is not None, "there is a cache"
+        return self._bench.store.new_delta(cache, segments, plan.active.counts, self._recording)
+
+    def _keep_rows(self, captured: RowsDelta | None, plan: Plan, cache: StepCache) -> None:
+        if captured is None:
+            self._slots.append(self._unrecorded())
+            return
+        captured.block.seal()
+        delta = SlotDelta.of_rows(captured, plan, cache)
+        self._bench.store.watch(delta)
+        self._slots.append([delta] * self._count)
 
     def _dense_step(self, step: int, inputs: Tensor, timestep: Tensor) -> Tensor:
         """diffusers' forward with every row's own prompt; its activations are the new version's cache where there is
         room. The referee (mode "dense") keeps none, so that it costs what a dense pass costs."""
         bench, unet = self._bench, self._bench.model.unet
         recording = self._recording
-        if recording is None or self._edit.mode == "dense" or not bench.has_room(recording, step, self._count):
+        caches = None
+        if recording is not None and self._edit.mode != "dense":
+            caches = bench.new_step_caches(recording, self._shape, self._branches, self._count)
+        if caches is None:
             self._slots.append(self._unrecorded())
             return unet.dense(inputs, timestep, self._prompts, self._added)
-        out, cache = unet.record(inputs, timestep, self._prompts, self._added, dtype=bench.cache_dtype)
-        self._slots.append([SlotDelta(whole=part) for part in cache.split(self._branches, self._count)])
+        begun = time.perf_counter()
+        out = unet.record_into(caches, inputs, timestep, self._prompts, self._added)
+        deltas = [SlotDelta(whole=recorded(cache, begun)) for cache in caches]
+        for delta in deltas:
+            bench.store.watch(delta)
+        self._slots.append(deltas)
         return out
 
     def _decode(self, latents: Tensor) -> list[Any]:
         """New pixels of each variation, uint8 [H, W, 3]; right only where they are shown."""
         bench, decoder = self._bench, self._bench.model.decoder
-        recording = self._recording
         unscaled = bench.model.unscaled(latents)
         call = time.perf_counter()
-        cache = None if recording is None else recording.decoder
+        cache = self._recorded(self._steps)
         if cache is not None and self._work.decodes_by_rows:
-            captured = RowsDelta()
+            captured = self._capture(cache, self._count, self._decode_plan)
             planes = decoder(unscaled, cache, self._decode_plan, captured=captured)
-            self._slots.append([SlotDelta.of_rows(captured, self._decode_plan)] * self._count)
+            self._keep_rows(captured, self._decode_plan, cache)
             bench.decode_timer.observe("sparse", time.perf_counter() - call, self._work.decode_macs)
         else:  # recording it as well would take half as long again, and can wait until the candidate is chosen
             planes = torch.cat([decoder.dense(one[None]) for one in unscaled])
@@ -195,15 +232,10 @@ class Edit:
 
     def _unchanged(self) -> list[SlotDelta]:
         """A step before the edit's first: the new version's activations there are its parent's."""
-        return [SlotDelta(rows=RowsDelta())] * self._count
+        return [SlotDelta(unchanged=True)] * self._count
 
     def _unrecorded(self) -> list[SlotDelta]:
         return [SlotDelta() for _ in range(self._count)]
-
-    def _kept_bytes(self) -> int:
-        """What the candidates hold until they are committed or dropped; rows are shared between pictures."""
-        whole = sum(delta.nbytes for slot in self._slots for delta in slot if delta.rows is None)
-        return whole + sum(slot[0].nbytes for slot in self._slots if slot[0].rows is not None)
 
     def _report_progress(self, stage: str, step: int, steps: int, estimate: Tensor | None = None) -> None:
         if self._on_progress is None:
@@ -230,7 +262,22 @@ class Edit:
             active_fraction_per_level=levels,
             seconds=seconds,
             dense_seconds_estimate=seconds["total"] if mode == "dense" else work.dense_seconds() + others,
-            cache_bytes=self._bench.store.nbytes + self._kept_bytes(),
+            cache_bytes=self._bench.store.nbytes,
             dense_steps=self._dense_steps,
             sparse_steps=self._sparse_steps,
         )
+
+
+def keep_candidate(bench: Workbench, recording: Recording, candidate: Candidate, version: Version) -> None:
+    """Adds a candidate that has become `version` to the recording of its parent: the rows its edit computed are its
+    cache. What there is no room for is recorded again later."""
+    branches, steps = version.settings.branches, version.state.trajectory.steps
+    recording.checkout(candidate.parent_id)
+    own = candidate.deltas.own(branches, bench.store)
+    for slot, (delta, key) in enumerate(zip(own, bench.keys(version.settings, version.state), strict=True)):
+        if delta.rows is not None and slot < steps:
+            bench.store.widen(recording, slot, branches)
+        delta.key = key
+        if delta.whole is not None:
+            delta.whole.key = key
+    recording.commit(version.id, candidate.parent_id, own)

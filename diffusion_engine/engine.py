@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 from PIL import Image
 
 from diffusion_engine.active_rows import PlanPolicy
 from diffusion_engine.background import BackgroundRecorder
+from diffusion_engine.cache_settings import CacheSettings, MemoryReport
 from diffusion_engine.compute_thread import ComputeThread, Result
-from diffusion_engine.editing import Edit
+from diffusion_engine.editing import Edit, keep_candidate
 from diffusion_engine.errors import EngineError, UserError
 from diffusion_engine.generating import drift, generate, open_picture
 from diffusion_engine.layers import NormPolicy
@@ -25,7 +26,8 @@ from diffusion_engine.limits import checked_size
 from diffusion_engine.model import Model, load_model
 from diffusion_engine.pictures import padded
 from diffusion_engine.progress import CancelToken, OnProgress
-from diffusion_engine.recording import Recording, RecordingStore, SlotDelta
+from diffusion_engine.recording import Recording, SlotDelta
+from diffusion_engine.recording_store import RecordingStore
 from diffusion_engine.requests import (
     EditRequest,
     Mode,
@@ -34,8 +36,9 @@ from diffusion_engine.requests import (
     check_description,
     checked_settings,
 )
+from diffusion_engine.restoring import restored, sample_of, saved
 from diffusion_engine.samplers import SAMPLERS, make_scheduler
-from diffusion_engine.step_cache import RowsDelta
+from diffusion_engine.saved_versions import Array, SavedVersion
 from diffusion_engine.versions import Candidate, CandidateDeltas, Report, SamplingSettings, Version
 from diffusion_engine.workbench import Workbench
 from diffusion_engine.workload import Prediction, Workload
@@ -76,37 +79,33 @@ class EditableDiffusionEngine:
         *,
         device: str = "auto",
         dtype: str = "auto",
-        cache_budget_bytes: int | None = None,
+        cache_memory_bytes: int | None = None,
+        cache_disk_bytes: int | None = None,
+        cache_dir: Path | None = None,
         cache_dtype: str = "auto",
         offline: bool = False,
     ) -> EditableDiffusionEngine:
         """Loads a model: "starter", a diffusers folder, one .safetensors file or a Hugging Face id.
 
-        device: auto, cpu, cuda ...; dtype: auto, fp32, fp16, bf16; cache_dtype: the same, for storing recordings (auto:
-        as computed). cache_budget_bytes: for all recordings, by default a third of the memory free now.
+        device: auto, cpu, cuda ...; dtype: auto, fp32, fp16, bf16; cache_*: as in `CacheSettings`.
         offline: never look for files on the network.
         """
-        names = {"auto": None, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-        if cache_dtype not in names:
-            raise UserError(f"There is no cache dtype {cache_dtype!r}; choose one of {', '.join(names)}.")
-        if cache_budget_bytes is not None and cache_budget_bytes < 0:
-            raise UserError("The cache budget must be 0 or more bytes.")
+        caches = CacheSettings(cache_memory_bytes, cache_disk_bytes, cache_dir, cache_dtype)
         compute = ComputeThread()
         loaded = compute.run(lambda: load_model(model, device=device, dtype=dtype, offline=offline))
-        return cls.of_model(loaded, cache_budget_bytes, names[cache_dtype], compute)
+        return cls.of_model(loaded, caches, compute)
 
     @classmethod
     def of_model(
         cls,
         model: Model,
-        cache_budget_bytes: int | None = None,
-        cache_dtype: torch.dtype | None = None,
+        caches: CacheSettings | None = None,
         compute: ComputeThread | None = None,
     ) -> EditableDiffusionEngine:
         """An engine over a model that is loaded already; compute: the thread that it was loaded on, if on one."""
-        budget = _default_budget(model.device) if cache_budget_bytes is None else cache_budget_bytes
-        compute = compute or ComputeThread()
-        return cls(compute.run(lambda: Workbench(model, RecordingStore(budget), cache_dtype)), compute)
+        caches, compute = caches or CacheSettings(), compute or ComputeThread()
+        store = RecordingStore(caches.tiers(model.device))
+        return cls(compute.run(lambda: Workbench(model, store, caches.formats(model.dtype))), compute)
 
     @property
     def plan_policy(self) -> PlanPolicy:
@@ -144,8 +143,41 @@ class EditableDiffusionEngine:
 
     @property
     def cache_bytes(self) -> int:
-        """Bytes held by all recordings."""
+        """Bytes held by all recordings and by candidates, in all tiers."""
         return self._bench.store.nbytes
+
+    @property
+    def cache_faults(self) -> int:
+        """Cache entries found broken, or made with something else than what is loaded now; they are recorded again."""
+        return self._bench.store.faults
+
+    def checkout(self, version_id: str) -> None:
+        """Brings the caches to a version ahead of an edit of it, as going back and forth does: only rows that differ
+        between the two move."""
+        self.version(version_id)
+
+        def move() -> None:
+            recording = self._bench.store.find(version_id)
+            if recording is not None:
+                recording.checkout(version_id)
+
+        self._computed(move)
+
+    def memory(self) -> MemoryReport:
+        """What caches hold: by version and tier, with each tier's budget."""
+        store = self._bench.store
+        by_version = self._computed(store.by_version)
+        budgets = {name: tier.budget for name, tier in store.tiers.items()}
+        return MemoryReport(
+            by_version=by_version,
+            held={name: budget.held for name, budget in budgets.items()},
+            budget={name: budget.capacity for name, budget in budgets.items()},
+        )
+
+    def drop_cache(self, version_id: str) -> None:
+        """Lets go of the activations of a version, not of the version: an edit of it records them again."""
+        self.version(version_id)
+        self._computed(lambda: self._bench.store.drop_version(version_id))
 
     @property
     def dense_passes(self) -> int:
@@ -271,10 +303,7 @@ class EditableDiffusionEngine:
         def keep_rows() -> None:
             recording = candidate.deltas.recording
             if recording is not None and self._bench.store.find(parent.id) is recording:
-                own = candidate.deltas.own(parent.settings.branches)
-                recording.commit(version.id, parent.id, own, parent.settings.branches)
-                if recording.nbytes > self._bench.store.budget:
-                    self._bench.store.drop(recording)
+                keep_candidate(self._bench, recording, candidate, version)
 
         self._computed(keep_rows)
         self._keep(version)
@@ -308,6 +337,30 @@ class EditableDiffusionEngine:
                     recording.drop_subtree(one)
 
         self._computed(drop)
+
+    def export_version(self, version_id: str) -> SavedVersion:
+        """A version as plain data, told against its parent; with the pixels it can be restored, here or elsewhere."""
+        version = self.version(version_id)
+        return saved(version, self.version(version.parent_id) if version.parent_id else None, self._weights)
+
+    def is_ours(self, version: SavedVersion) -> bool:
+        """Whether it was made with the weights that are loaded, in whatever precision."""
+        return version.has_weights_of(self._weights)
+
+    def restore_version(self, lineage: Sequence[SavedVersion], image: Image.Image) -> Version:
+        """The last of `lineage` as it was, under a new id and without a parent; it is recorded again in the background.
+
+        lineage: it and what it was made from, a version that is told whole first; image: its pixels.
+        Raises UserError where they do not fit one another or were made with another model.
+        """
+        facts = lineage[-1].facts
+        if not all(self.is_ours(one) for one in lineage):
+            raise UserError(f"This version was made with another model: load {facts['model']}, or open its picture.")
+        settings = self._settings(tuple(facts["size"]), facts["steps"], facts["sampler"], facts["guidance"])
+        version = self._computed(lambda: restored(self._bench, _new_id(), lineage, image.convert("RGB"), settings))
+        self._keep(version)
+        self._record_missing(version)
+        return version
 
     def wait_until_recorded(self, version_id: str, timeout: float | None = None) -> bool:
         """Waits for the background recording of a version; False if it is not complete (in time, or in the budget)."""
@@ -348,12 +401,23 @@ class EditableDiffusionEngine:
         self._compute.close()
         self._background.close()
 
+    @functools.cached_property
+    def _weights(self) -> Array:
+        return sample_of(self._bench.model)
+
     def _computed(self, work: Callable[[], Result], cancel: CancelToken | None = None) -> Result:
         """What `work` returns, on the thread that computes. An interrupted caller cancels what it waits for."""
 
         def guarded() -> Result:
-            with _engine_errors():
-                return work()
+            outcome = _attempt(work)
+            if outcome is None:
+                self._bench.store.evict_half()  # the machine has less memory than we were given
+                outcome = _attempt(work)
+            if outcome is None:
+                raise EngineError(
+                    "There was not enough memory; try a smaller picture, fewer variations or a smaller cache."
+                )
+            return outcome[0]
 
         try:
             return self._compute.run(guarded)
@@ -397,28 +461,17 @@ class EditableDiffusionEngine:
             self._background.record(version, recording)
 
 
-@contextlib.contextmanager
-def _engine_errors() -> Generator[None]:
-    """Out of memory becomes an EngineError with a way out; it is raised outside the handler, whose traceback would
-    keep the tensors of the failed pass alive."""
-    exhausted = False
+def _attempt(work: Callable[[], Result]) -> tuple[Result] | None:
+    """What `work` returns; None where memory did not suffice. Its traceback, which would keep the tensors of what
+    failed alive, is gone then."""
     try:
-        yield
-    except torch.OutOfMemoryError:
-        exhausted = True
+        return (work(),)
+    except (torch.OutOfMemoryError, MemoryError):
+        return None
     except RuntimeError as problem:  # a CPU allocation fails with a plain RuntimeError
         if "can't allocate memory" not in str(problem):
             raise
-        exhausted = True
-    if exhausted:
-        raise EngineError("There was not enough memory; try a smaller picture, fewer variations or a smaller cache.")
-
-
-def _default_budget(device: torch.device) -> int:
-    """A third of the memory that is free on the device now."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0] // 3
-    return psutil.virtual_memory().available // 3
+        return None
 
 
 def _new_id() -> str:
@@ -428,6 +481,6 @@ def _new_id() -> str:
 def _untouched(bench: Workbench, base: Version, seed: int) -> Candidate:
     """The candidate of an edit with an empty mask: the base itself, whose recording serves it as it is."""
     report = Report("sparse", 0.0, [0.0] * bench.model.unet.level_count, {"total": 0.0}, 0.0, bench.store.nbytes, 0, 0)
-    unchanged = [[SlotDelta(rows=RowsDelta())] for _ in range(base.state.trajectory.steps + 1)]
+    unchanged = [[SlotDelta(unchanged=True)] for _ in range(base.state.trajectory.steps + 1)]
     deltas = CandidateDeltas(bench.store.find(base.id), unchanged, 1, 0)
     return Candidate(base.image, seed, base.id, base.prompt, base.negative_prompt, report, base.state, deltas)

@@ -17,6 +17,7 @@ from diffusion_engine.recording import Recording
 from diffusion_engine.regional import PromptMap
 from diffusion_engine.samplers import make_scheduler
 from diffusion_engine.sparse_unet import AddedCondition
+from diffusion_engine.step_cache import StepCache
 from diffusion_engine.text_context import TextContext
 from diffusion_engine.trajectory import Trajectory, guided, renoised, sample
 from diffusion_engine.versions import Report, SamplingSettings, Version, VersionState
@@ -72,6 +73,10 @@ def generate(
         raise
     bench.preview_map = PreviewMap.fit(trajectory.final, planes)
     prompts = PromptMap.uniform(text, model.level_shapes(shape), model.device)
+    state = VersionState(trajectory, prompts, pixels, condition=text)
+    for cache, key in zip(recording.slots, bench.keys(settings, state), strict=True):
+        if cache is not None:
+            cache.key = key
     seconds = watch.stop()
     return Version(
         id=version_id,
@@ -83,7 +88,7 @@ def generate(
         settings=settings,
         model_name=model.name,
         report=dense_report(bench, seconds, seconds["total"], steps, len(model.level_shapes(shape))),
-        state=VersionState(trajectory, prompts, pixels, condition=text),
+        state=state,
     )
 
 
@@ -130,15 +135,17 @@ def record_slot(bench: Workbench, version: Version, recording: Recording, slot: 
 
     Returns False where the budget has no room for it.
     """
-    if not bench.has_room(recording, slot):
-        return False
     trajectory = version.state.trajectory
+    key = bench.keys(version.settings, version.state)[slot]
     if slot == trajectory.steps:
         record_decode(bench, recording, trajectory.final)
     else:
         inputs, timestep, prompts, added = _dense_inputs(bench, version, slot)
         dense_step(bench, recording, slot, inputs, timestep, prompts, added)
-    return recording.slots[slot] is not None
+    cache = recording.slots[slot]
+    if cache is not None:
+        cache.key = key
+    return cache is not None
 
 
 def drift(bench: Workbench, version: Version) -> float:
@@ -153,7 +160,7 @@ def drift(bench: Workbench, version: Version) -> float:
             continue
         inputs, timestep, prompts, added = _dense_inputs(bench, version, slot, cache.branches)
         fresh = to_rows(bench.model.unet.dense(inputs, timestep, prompts, added)).float()
-        error = cache.rows["noise"].float() - fresh
+        error = cache.rows["noise"].data.float() - fresh
         errors.append((error.square().mean() / fresh.square().mean()).sqrt().item())
     return sum(errors) / max(len(errors), 1)
 
@@ -193,11 +200,12 @@ def dense_step(
     """One dense UNet call on [B, 4, h, w], recorded into the slot where the budget has room."""
     unet = bench.model.unet
     call = time.perf_counter()
-    if bench.has_room(recording, slot):
-        out, cache = unet.record(inputs, timestep, text, added, dtype=bench.cache_dtype)
-        bench.keep(recording, slot, cache)
-    else:
+    caches = bench.new_step_caches(recording, map_shape(inputs), inputs.shape[0])
+    if caches is None:
         out = unet.dense(inputs, timestep, text, added)
+    else:
+        out = unet.record_into(caches, inputs, timestep, text, added)
+        recording.slots[slot] = recorded(caches[0], call)
     bench.timer.observe("dense", time.perf_counter() - call, bench.full_macs(map_shape(inputs), inputs.shape[0]))
     if not bench.calibrated and recording.slots[slot] is not None:
         bench.calibrate(inputs, timestep, text, recording.slots[slot], added)
@@ -208,13 +216,21 @@ def record_decode(bench: Workbench, recording: Recording, latents: Tensor) -> Te
     """Decodes latents [1, 4, h, w] to [1, 3, H, W], recorded where the budget has room."""
     unscaled, slot = bench.model.unscaled(latents), len(recording.slots) - 1
     call = time.perf_counter()
-    if bench.has_room(recording, slot):
-        planes, cache = bench.model.decoder.record(unscaled, dtype=bench.cache_dtype)
-        bench.keep(recording, slot, cache)
-    else:
+    cache = bench.new_decode_cache(recording, map_shape(latents))
+    if cache is None:
         planes = bench.model.decoder.dense(unscaled)
+    else:
+        planes = bench.model.decoder.record_into(cache, unscaled)
+        recording.slots[slot] = recorded(cache, call)
     bench.decode_timer.observe("dense", time.perf_counter() - call, bench.decode_macs(map_shape(latents)))
     return planes
+
+
+def recorded(cache: StepCache, begun: float) -> StepCache:
+    """A cache that a recorder has filled since `begun`."""
+    cache.seconds = time.perf_counter() - begun
+    cache.block.seal()
+    return cache
 
 
 def dense_report(bench: Workbench, seconds: dict[str, float], dense: float, steps: int, levels: int) -> Report:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from diffusion_engine.plan import Level
 from diffusion_engine.step_cache import RowsDelta, StepCache
 from diffusion_engine.text_context import RowPrompts
-from kernels import Taps, attend_rows, conv_rows, norm_sums, product_rows
+from kernels import Taps, attend_rows, conv_rows, norm_sums, norm_sums_per_row, product_rows
 
 # The hidden rows of a feed-forward are eight times as wide; in pieces they stay in the last-level cache.
 _FEED_FORWARD_ROWS = 1024
@@ -53,8 +53,8 @@ def norm_affine(
 ) -> tuple[Tensor, Tensor]:
     """GroupNorm with known statistics as scale and shift per channel, [S, C] each.
 
-    center, sums, count: as in `NormTotals`, [S, G] and fp64 [S, 2 * G]; rounding can make a variance negative, which is
-    taken as zero
+    center, sums: as a `StepCache` keeps them, [S, G] and fp64 [S, 2 * G]; count: values per group
+    Rounding can make a variance negative, which is taken as zero.
     """
     first, second = (sums / count).view(*center.shape[:-1], 2, -1, 1).unbind(-3)  # fp64 [S, G, 1]
     inverse = torch.addcmul(second, first, first, value=-1).clamp_(min=0).add_(norm.eps).rsqrt_()
@@ -82,7 +82,7 @@ class RowPass:
 
     def capture(self, name: str, rows: Tensor) -> None:
         if self.captured is not None:
-            self.captured.rows[name] = rows
+            self.captured.keep(name, rows)
 
     def base(self, tensor: Tensor) -> Tensor:
         """[B, ...] per branch -> [S, ...] per segment."""
@@ -97,17 +97,22 @@ class RowPass:
 
         x: [S, M, C], the new values of the active rows.
         """
-        totals = self.cache.norms[name]
-        center, sums = self.base(totals.center), self.base(totals.sums)
+        kept = self.cache.shape.norms[name]
+        center, sums = self.base(self.cache.center(name)), self.base(self.cache.sums(name))
         if self.norm == "delta":
-            recorded, new = self.cache.sums_per_row(name), norm_sums(x, center)  # [B, N, 2 * G], [S, 2 * G]
-            if active.numel() == recorded.shape[1]:
+            if kept.source is None:
+                per_row = norm_sums_per_row(x, center)
+                self.capture(name, per_row)
+                new = per_row.sum(1, dtype=torch.float64)
+            else:
+                new = norm_sums(x, center)
+            if active.numel() == self.cache.level_rows(name):
                 sums = new  # nothing recorded is left in the map
             else:
-                sums = sums - self.base(recorded.index_select(1, active).sum(1, dtype=torch.float64)) + new
+                sums = sums - self.base(self.cache.sums_of(name, active, x.dtype)) + new
         if self.captured is not None:
-            self.captured.norm_inputs[name], self.captured.sums[name] = x, sums
-        return norm_affine(norm, center, sums, totals.count, x.dtype)
+            self.captured.keep_sums(name, sums)
+        return norm_affine(norm, center, sums, kept.count, x.dtype)
 
     def conv(
         self,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import torch
-from diffusers.models.attention_processor import Attention
 from torch import Tensor, nn
 
 from diffusion_engine.layers import norm_affine
+from diffusion_engine.sites import Site
 from diffusion_engine.step_cache import StepCache
+from kernels import norm_sums, norm_sums_per_row
 
 
 def to_rows(x: Tensor) -> Tensor:
@@ -29,89 +30,78 @@ def map_shape(x: Tensor) -> tuple[int, int]:
     return x.shape[2], x.shape[3]
 
 
-class Recorder:
-    """Takes part in a network's forward where a sparse pass will want to read, until it is closed.
+@contextlib.contextmanager
+def recording(sites: Sequence[Site], caches: Sequence[StepCache]) -> Generator[None]:
+    """Inside the block, a network's forward fills caches at its sites: one per picture of its batch, which is ordered
+    by guidance branch, then by picture."""
+    recorder = _Recorder(caches)
+    try:
+        for site in sites:
+            recorder.take_part(site)
+        yield
+    finally:
+        recorder.close()
 
-    dtype: storage dtype of rows; None keeps what the network computes
-    """
 
-    def __init__(self, dtype: torch.dtype | None) -> None:
-        self.cache = StepCache()
-        self._dtype = dtype
+class _Recorder:
+    """Takes part in a network's forward until it is closed."""
+
+    def __init__(self, caches: Sequence[StepCache]) -> None:
+        self._caches = caches
         self._handles: list[Any] = []
         self._norms: list[nn.GroupNorm] = []
 
-    def norm(self, norm: nn.GroupNorm, name: str, level: int, conv_name: str | None = None) -> None:
-        """Keeps a norm's sums, and its input rows under `conv_name` where a convolution follows it.
+    def take_part(self, site: Site) -> None:
+        if site.keeps == "norm":
+            site.module.forward = self._norm_forward(site)
+            self._norms.append(site.module)
+        elif site.keeps == "input":
 
-        While recording, the norm is computed from these sums: they are needed anyway, and torch's own GroupNorm of
-        channels-last maps on a CPU loses up to two digits on large ones (fp32, seen at 512 x 512).
-        """
+            def before(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
+                self._keep(site.name, to_rows(args[0]))
+
+            self._handles.append(site.module.register_forward_pre_hook(before))
+        else:
+
+            def after(_module: nn.Module, _args: tuple[Tensor, ...], out: Tensor) -> None:
+                self._keep(site.name, to_rows(out) if out.ndim == 4 else out)
+
+            self._handles.append(site.module.register_forward_hook(after))
+
+    def _norm_forward(self, site: Site) -> Any:
+        """A norm's forward by the statistics that are kept: they are needed anyway, and torch's own GroupNorm of
+        channels-last maps on a CPU loses up to two digits on large ones (fp32, seen at 512 x 512)."""
+        norm, kept = site.module, self._caches[0].shape.norms[site.name]
 
         def forward(input: Tensor) -> Tensor:  # the name that nn.GroupNorm gives it
             is_map = input.ndim == 4
             rows = (to_rows(input) if is_map else input.transpose(1, 2)).contiguous()  # attention norms get [B, C, N]
-            totals = self.cache.keep_norm(name, level, rows, norm.num_groups)
-            if conv_name is not None:
-                self.cache.keep_rows(conv_name, level, rows, self._dtype)
-            scale, shift = norm_affine(norm, totals.center, totals.sums, totals.count, rows.dtype)
+            center = rows.float().mean(1).unflatten(1, (kept.groups, -1)).mean(2)  # [B, G]
+            if site.conv is None:
+                per_row = norm_sums_per_row(rows, center)
+                sums = per_row.sum(1, dtype=torch.float64)
+                self._keep(site.name, per_row)
+            else:
+                sums = norm_sums(rows, center)
+                self._keep(site.conv, rows)
+            for picture, cache in enumerate(self._caches):
+                cache.keep_norm(site.name, center[self._of(picture)], sums[self._of(picture)])
+            scale, shift = norm_affine(norm, center, sums, kept.count, rows.dtype)
             normed = torch.addcmul(shift.unsqueeze(1), rows, scale.unsqueeze(1))
             return from_rows(normed, map_shape(input)) if is_map else normed.transpose(1, 2)
 
-        norm.forward = forward
-        self._norms.append(norm)
+        return forward
 
-    def input(self, module: nn.Module, name: str, level: int) -> None:
-        """Keeps the input rows of a resampling module."""
+    def _keep(self, name: str, rows: Tensor) -> None:
+        for picture, cache in enumerate(self._caches):
+            cache.rows[name].write(rows[self._of(picture)])
 
-        def hook(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
-            self.cache.keep_rows(name, level, to_rows(args[0]), self._dtype)
-
-        self._handles.append(module.register_forward_pre_hook(hook))
-
-    def output(self, module: nn.Module, name: str, level: int) -> None:
-        """Keeps what a module returns: rows [B, N, C] of a linear layer, or a map [B, C, H, W]."""
-
-        def hook(_module: nn.Module, _args: tuple[Tensor, ...], out: Tensor) -> None:
-            self.cache.keep_rows(name, level, to_rows(out) if out.ndim == 4 else out, self._dtype)
-
-        self._handles.append(module.register_forward_hook(hook))
-
-    def block(self, block: Any, name: str, level: int) -> None:
-        """Keeps what the layers of a down, mid or up block read of other rows."""
-        for index, resnet in enumerate(block.resnets):
-            label = f"{name}.resnets.{index}"
-            self.norm(resnet.norm1, f"{label}.norm1", level, f"{label}.conv1")
-            self.norm(resnet.norm2, f"{label}.norm2", level, f"{label}.conv2")
-        for index, mixer in enumerate(getattr(block, "attentions", None) or ()):
-            label = f"{name}.attentions.{index}"
-            if isinstance(mixer, Attention):
-                self.norm(mixer.group_norm, f"{label}.group_norm", level)
-                self._self_attention(mixer, label, level)
-            elif mixer is not None:
-                self.norm(mixer.norm, f"{label}.norm", level)
-                for depth, layer in enumerate(mixer.transformer_blocks):
-                    self._self_attention(layer.attn1, f"{label}.transformer_blocks.{depth}.attn1", level)
-
-    def _self_attention(self, attention: Any, name: str, level: int) -> None:
-        self.output(attention.to_k, f"{name}.to_k", level)
-        self.output(attention.to_v, f"{name}.to_v", level)
+    def _of(self, picture: int) -> slice:
+        """Where a picture's branches are in the batch."""
+        return slice(picture, None, len(self._caches))
 
     def close(self) -> None:
         for handle in self._handles:
             handle.remove()
         for norm in self._norms:
-            del norm.forward  # the class's own again
-
-
-@contextlib.contextmanager
-def recording(dtype: torch.dtype | None, register: Callable[[Recorder], None]) -> Generator[StepCache]:
-    """Hooks are in place inside the block, and the cache is complete when it ends."""
-    recorder = Recorder(dtype)
-    try:
-        register(recorder)
-        yield recorder.cache
-    finally:
-        recorder.close()
-    if dtype is not None:
-        recorder.cache.complete()  # the inputs would be kept beside what is stored of them
+            norm.__dict__.pop("forward", None)  # the class's own again

@@ -6,6 +6,7 @@ only, whatever the size of the picture.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -15,32 +16,43 @@ from torch import Tensor
 from diffusion_engine.plan import Plan
 from diffusion_engine.step_cache import RowsDelta, StepCache
 
+_log = logging.getLogger(__name__)
 
-@dataclass
+
+@dataclass(eq=False)
 class SlotDelta:
     """How one slot of a recording differs between a version and its parent.
 
-    Either `rows` at the active rows of a plan (a sparse pass made them; none at all where the step did not run), or a
-    whole cache (a dense pass made it; None where nothing was kept).
+    rows: at the active rows of a plan, computed by a sparse pass over the cache whose serial is `over`
+    whole: a whole cache, where a dense pass made it
+    unchanged: the step did not run, the slot is the parent's
+    None of these: nothing was kept, or it was dropped; then the slot is empty on one side.
+    key: what shaped the activations of the other side (see activation_key.py)
     """
 
     rows: RowsDelta | None = None
     active: list[Tensor] = field(default_factory=list)
+    over: int = 0
     whole: StepCache | None = None
+    unchanged: bool = False
+    key: str = ""
 
     @staticmethod
-    def of_rows(rows: RowsDelta, plan: Plan) -> SlotDelta:
-        return SlotDelta(rows=rows, active=[level.active for level in plan.levels])
+    def of_rows(rows: RowsDelta, plan: Plan, cache: StepCache) -> SlotDelta:
+        return SlotDelta(rows=rows, active=[level.active for level in plan.levels], over=cache.serial)
 
     @property
-    def is_unchanged(self) -> bool:
-        return self.rows is not None and not self.rows.rows
+    def kept(self) -> RowsDelta | StepCache | None:
+        """What holds its memory."""
+        return self.whole if self.rows is None else self.rows
 
     @property
     def nbytes(self) -> int:
-        if self.rows is not None:
-            return self.rows.nbytes
-        return self.whole.nbytes if self.whole is not None else 0
+        return 0 if self.kept is None else self.kept.nbytes
+
+    def clear(self) -> None:
+        """Lets go of what it holds; the slot can be recorded again."""
+        self.rows, self.active, self.whole = None, [], None
 
 
 Slots = list[StepCache | None]
@@ -52,8 +64,9 @@ class Recording:
     def __init__(self, root: str, steps: int) -> None:
         self.root = self.tip = root
         self.slots: Slots = [None] * (steps + 1)
+        self.deltas: dict[str, list[SlotDelta]] = {}  # by version; parents come before children
         self._parents: dict[str, str] = {}
-        self._deltas: dict[str, list[SlotDelta]] = {}
+        self.faults = 0  # entries that were found broken or out of date, and dropped
 
     @property
     def steps(self) -> Slots:
@@ -66,10 +79,20 @@ class Recording:
     @property
     def nbytes(self) -> int:
         held = sum(slot.nbytes for slot in self.slots if slot is not None)
-        return held + sum(delta.nbytes for deltas in self._deltas.values() for delta in deltas)
+        return held + sum(delta.nbytes for deltas in self.deltas.values() for delta in deltas)
 
     def __contains__(self, version: str) -> bool:
         return version == self.root or version in self._parents
+
+    def take(self, slot: int, key: str) -> StepCache | None:
+        """The cache of a slot, to be read at the version that is materialised; None where there is none, or where it
+        is not what it should be: broken, or made with something else than `key` says. It is dropped then."""
+        cache = self.slots[slot]
+        if cache is not None and not (cache.key == key and cache.block.is_sound):
+            self.faults += 1
+            self.drop_slot(slot)
+            return None
+        return cache
 
     @torch.inference_mode()
     def checkout(self, version: str) -> None:
@@ -82,21 +105,24 @@ class Recording:
             self._exchange(step)
             self.tip = step
 
-    @torch.inference_mode()
-    def commit(self, version: str, parent: str, deltas: list[SlotDelta], branches: int) -> None:
-        """Adds `version` as a child of `parent` and materialises it. deltas: one per slot, in memory of their own."""
+    def commit(self, version: str, parent: str, deltas: list[SlotDelta]) -> None:
+        """Adds `version` as a child of `parent` and materialises it. deltas: one per slot, of nobody else, each as wide
+        as the slot and over what it holds now, else it is let go."""
         self.checkout(parent)
-        for index, delta in enumerate(deltas):
-            slot = self.slots[index]
-            if delta.rows is None or delta.is_unchanged:
-                continue
-            assert slot is not None, "rows were computed over this slot, so it is there"
-            if index < len(self.slots) - 1 and slot.branches < branches:
-                widen(slot, branches)
-            delta.rows.complete(slot)
-        self._parents[version], self._deltas[version] = parent, deltas
-        self._exchange(version)
-        self.tip = version
+        for delta, slot in zip(deltas, self.slots, strict=True):
+            if delta.rows is not None:
+                fits = slot is not None and slot.serial == delta.over and slot.branches == delta.rows.copies
+                if not fits:
+                    delta.clear()
+        self._parents[version], self.deltas[version] = parent, deltas
+        self.checkout(version)
+
+    def drop_slot(self, slot: int) -> None:
+        """Lets go of what a slot holds, and of all rows that stand on it; other versions' whole caches stay."""
+        cache, self.slots[slot] = self.slots[slot], None
+        for deltas in self.deltas.values():
+            if cache is not None and deltas[slot].over == cache.serial:
+                deltas[slot].clear()
 
     def drop_subtree(self, version: str) -> None:
         """Forgets a version and all made from it; the caches are materialised at its parent then."""
@@ -104,7 +130,28 @@ class Recording:
         if self.tip in doomed:
             self.checkout(self._parents[version])
         for one in doomed:
-            del self._parents[one], self._deltas[one]
+            del self._parents[one], self.deltas[one]
+
+    def clear(self) -> None:
+        """Lets go of everything, also where something still refers to the recording."""
+        self.slots = [None] * len(self.slots)
+        for deltas in self.deltas.values():
+            for delta in deltas:
+                delta.clear()
+
+    def holder(self, version: str) -> str:
+        """The version whose activations `deltas[version]` holds: itself, or its parent while it is materialised."""
+        return self._parents[version] if version in self._ancestry(self.tip) else version
+
+    def by_distance(self) -> list[str]:
+        """Versions with deltas, those farthest from the materialised one first."""
+        path = list(self._ancestry(self.tip))
+
+        def distance(version: str) -> int:
+            own = list(self._ancestry(version))
+            return min(own.index(one) + path.index(one) for one in own if one in path)
+
+        return sorted(self.deltas, key=distance, reverse=True)
 
     def _ancestry(self, version: str) -> Iterator[str]:
         """The version, its parent, and so on to the root."""
@@ -114,59 +161,29 @@ class Recording:
             yield version
 
     def _exchange(self, version: str) -> None:
-        for index, delta in enumerate(self._deltas[version]):
+        for index, delta in enumerate(self.deltas[version]):
             slot = self.slots[index]
-            if delta.is_unchanged:
+            if delta.unchanged:
                 continue
-            if delta.rows is not None:
-                assert slot is not None, "a delta of rows needs its base"
-                delta.rows.exchange(slot, delta.active)
-            else:
+            if delta.rows is not None and (slot is None or slot.serial != delta.over):
+                delta.clear()  # what the rows stand on is gone
+            if delta.rows is None or slot is None:
                 self.slots[index], delta.whole = delta.whole, slot
+            elif slot.block.is_sound and delta.rows.block.is_sound:
+                self._exchange_rows(index, slot, delta, delta.rows)
+            else:
+                self.faults += 1
+                self.drop_slot(index)  # and this delta with it
 
-
-def widen(cache: StepCache, branches: int) -> None:
-    """Gives each guidance branch its own rows, where one recording served all (an empty prompt's branches agree)."""
-    cache.complete()
-    copies = torch.zeros(branches, dtype=torch.long)
-    for name, rows in cache.rows.items():
-        cache.rows[name] = rows[copies.to(rows.device)]
-    for totals in cache.norms.values():
-        totals.center, totals.sums = totals.center[copies], totals.sums[copies]
-
-
-class RecordingStore:
-    """All recordings under one budget in bytes; the least recently used goes first, and can be recorded again."""
-
-    def __init__(self, budget: int) -> None:
-        self.budget = budget
-        self._recordings: list[Recording] = []  # least recently used first
-
-    @property
-    def nbytes(self) -> int:
-        return sum(recording.nbytes for recording in self._recordings)
-
-    def find(self, version: str) -> Recording | None:
-        """The recording that can materialise `version`, now the most recently used."""
-        for recording in self._recordings:
-            if version in recording:
-                self._recordings.remove(recording)
-                self._recordings.append(recording)
-                return recording
-        return None
-
-    def add(self, recording: Recording) -> None:
-        self._recordings.append(recording)
-
-    def drop(self, recording: Recording) -> None:
-        self._recordings.remove(recording)
-
-    def make_room(self, nbytes: int, keep: Recording) -> bool:
-        """Evicts other recordings until `nbytes` more fit; False when they cannot."""
-        if keep.nbytes + nbytes > self.budget:
-            return False
-        for other in [r for r in self._recordings if r is not keep]:
-            if self.nbytes + nbytes <= self.budget:
-                break
-            self._recordings.remove(other)
-        return self.nbytes + nbytes <= self.budget
+    def _exchange_rows(self, index: int, slot: StepCache, delta: SlotDelta, rows: RowsDelta) -> None:
+        try:
+            for block in (slot.block, rows.block):
+                block.unseal()
+            rows.exchange(slot, delta.active)
+            slot.key, delta.key = delta.key, slot.key
+            for block in (slot.block, rows.block):
+                block.seal()
+        except Exception:  # out of memory, say: half of it is exchanged, so it goes; the other slots are exchanged
+            _log.exception("Slot %d could not be exchanged, and is recorded again", index)
+            self.faults += 1
+            self.drop_slot(index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,10 +13,12 @@ from torch import Tensor
 
 from diffusion_engine import layers
 from diffusion_engine.active_rows import ActiveRows, MaskLike, PlanPolicy, pyramid
+from diffusion_engine.cache_block import Block
 from diffusion_engine.plan import Plan
-from diffusion_engine.recorder import Recorder, from_rows, recording, to_rows
+from diffusion_engine.recorder import from_rows, map_shape, recording, to_rows
 from diffusion_engine.regional import PromptMap, regional_attention
-from diffusion_engine.step_cache import RowsDelta, StepCache
+from diffusion_engine.sites import Site, block_sites
+from diffusion_engine.step_cache import CacheShape, RowsDelta, StepCache
 from diffusion_engine.supported import check_unet
 from diffusion_engine.text_context import RowPrompts, TextContext
 
@@ -82,10 +85,28 @@ class SparseUNet:
         *,
         dtype: torch.dtype | None = None,
     ) -> tuple[Tensor, StepCache]:
-        """The dense pass, and a recording of it. dtype: storage dtype of the rows, by default the network's."""
-        with recording(dtype, self._register) as cache:
-            noise = self.dense(latents, timestep, text, added_cond)
-        return noise, cache
+        """The dense pass, and a recording of it. dtype: number format of the kept rows, by default the network's; int8
+        keeps steps of a scale per row."""
+        shape = self.cache_shape(map_shape(latents), dtype)
+        cache = StepCache.new(shape, latents.shape[0], lambda layout: Block.in_memory(layout, latents.device))
+        return self.record_into([cache], latents, timestep, text, added_cond), cache
+
+    def record_into(
+        self,
+        caches: Sequence[StepCache],
+        latents: Tensor,
+        timestep: Tensor | float,
+        text: Tensor | TextContext | PromptMap,
+        added_cond: AddedCondition | None = None,
+    ) -> Tensor:
+        """The dense pass, recorded into one cache per picture of a batch ordered by branch, then by picture."""
+        with recording(self.sites, caches):
+            return self.dense(latents, timestep, text, added_cond)
+
+    def cache_shape(self, shape: tuple[int, int], dtype: torch.dtype | None = None) -> CacheShape:
+        """What the recording of a map (h, w) consists of, with rows kept in `dtype`, by default the network's."""
+        level_rows = tuple((shape[0] >> level) * (shape[1] >> level) for level in range(self.level_count))
+        return CacheShape(self.sites, level_rows, dtype or self.unet.dtype, self.unet.dtype)
 
     @torch.inference_mode()
     def __call__(
@@ -102,14 +123,14 @@ class SparseUNet:
         """The UNet's output where only the plan's rows are computed; elsewhere the recorded output.
 
         latents: [S, 4, h, w], segments ordered by guidance branch: S is a multiple of the recorded branches and of the
-        text's. text: for all active rows, or each row's own. captured: filled with the computed rows, which then make
-        the cache of a new version.
+        text's. text: for all active rows, or each row's own. captured: filled with the computed rows (`cache.delta`),
+        which then make the cache of a new version.
         Returns [S, 4, h, w].
         """
         segments = latents.shape[0]
         branch_of = tuple(s * cache.branches // segments for s in range(segments))
         shape = plan.levels[0].shape
-        base = cache.rows["noise"]  # [B, h * w, 4]
+        base = cache.rows["noise"].data  # [B, h * w, 4]
         out = base[list(branch_of)].to(latents.dtype)
         if not plan.empty:
             prompts = _row_prompts(text)
@@ -155,23 +176,27 @@ class SparseUNet:
                 x = run.conv(x, block.upsamplers[0].conv, f"{name}.upsamplers", plan.up[level])
         return layers.last_conv(x, unet, finest, run)
 
-    def _register(self, recorder: Recorder) -> None:
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """What a recording keeps of the network."""
         unet: Any = self.unet
+        sites: list[Site] = []
         level = 0
         for index, block in enumerate(unet.down_blocks):
-            recorder.block(block, f"down_blocks.{index}", level)
+            sites += block_sites(block, f"down_blocks.{index}", level)
             if block.downsamplers:
-                recorder.input(block.downsamplers[0], f"down_blocks.{index}.downsamplers", level)
+                sites.append(Site("input", block.downsamplers[0], f"down_blocks.{index}.downsamplers", level))
                 level += 1
         if unet.mid_block is not None:
-            recorder.block(unet.mid_block, "mid_block", level)
+            sites += block_sites(unet.mid_block, "mid_block", level)
         for index, block in enumerate(unet.up_blocks):
-            recorder.block(block, f"up_blocks.{index}", level)
+            sites += block_sites(block, f"up_blocks.{index}", level)
             if block.upsamplers:
-                recorder.input(block.upsamplers[0], f"up_blocks.{index}.upsamplers", level)
+                sites.append(Site("input", block.upsamplers[0], f"up_blocks.{index}.upsamplers", level))
                 level -= 1
-        recorder.norm(unet.conv_norm_out, "conv_norm_out", 0, "conv_out")
-        recorder.output(unet.conv_out, "noise", 0)
+        sites.append(Site("norm", unet.conv_norm_out, "conv_norm_out", 0, "conv_out"))
+        sites.append(Site("output", unet.conv_out, "noise", 0))
+        return tuple(sites)
 
 
 def _row_prompts(text: Tensor | TextContext | RowPrompts) -> RowPrompts:

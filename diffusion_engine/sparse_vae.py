@@ -11,10 +11,12 @@ from torch import Tensor
 
 from diffusion_engine import layers
 from diffusion_engine.active_rows import ActiveRows, MaskLike, PlanPolicy, as_mask, pyramid
+from diffusion_engine.cache_block import Block
 from diffusion_engine.errors import UserError
 from diffusion_engine.plan import Plan
-from diffusion_engine.recorder import Recorder, from_rows, recording, to_rows
-from diffusion_engine.step_cache import RowsDelta, StepCache
+from diffusion_engine.recorder import from_rows, map_shape, recording, to_rows
+from diffusion_engine.sites import Site, block_sites
+from diffusion_engine.step_cache import CacheShape, RowsDelta, StepCache
 from diffusion_engine.supported import check_vae
 
 # One row more at the coarser levels, which cost little, brings 3 dB on the starter model; a third brings nothing.
@@ -63,16 +65,27 @@ class SparseDecoder:
 
     @torch.inference_mode()
     def record(self, latents: Tensor, *, dtype: torch.dtype | None = None) -> tuple[Tensor, StepCache]:
-        """The dense decode, and a recording of it. dtype: storage dtype of the rows, by default the network's."""
-        with recording(dtype, self._register) as cache:
-            picture = self.dense(latents)
-        return picture, cache
+        """The dense decode, and a recording of it. dtype: number format of the kept rows, by default the network's."""
+        shape = self.cache_shape(map_shape(latents), dtype)
+        cache = StepCache.new(shape, latents.shape[0], lambda layout: Block.in_memory(layout, latents.device))
+        return self.record_into(cache, latents), cache
+
+    def record_into(self, cache: StepCache, latents: Tensor) -> Tensor:
+        """The dense decode, recorded into a cache with a branch per picture."""
+        with recording(self.sites, [cache]):
+            return self.dense(latents)
+
+    def cache_shape(self, shape: tuple[int, int], dtype: torch.dtype | None = None) -> CacheShape:
+        """What the recording of latents (h, w) consists of, with rows kept in `dtype`, by default the network's."""
+        coarsest = self.level_count - 1
+        level_rows = tuple(shape[0] * shape[1] << 2 * (coarsest - level) for level in range(self.level_count))
+        return CacheShape(self.sites, level_rows, dtype or self.vae.dtype, self.vae.dtype)
 
     @torch.inference_mode()
     def __call__(self, latents: Tensor, cache: StepCache, plan: Plan, *, captured: RowsDelta | None = None) -> Tensor:
         """The picture where only the plan's rows are computed: [S, 4, h, w] -> [S, 3, 8 h, 8 w]."""
         branch_of = tuple(s * cache.branches // latents.shape[0] for s in range(latents.shape[0]))
-        out = cache.rows["picture"][list(branch_of)].to(latents.dtype)
+        out = cache.rows["picture"].data[list(branch_of)].to(latents.dtype)
         if not plan.empty:
             run = layers.RowPass(cache, branch_of, self.norm, captured)
             rows = self._rows(latents, plan, run)
@@ -96,17 +109,20 @@ class SparseDecoder:
                 x = run.conv(x, block.upsamplers[0].conv, f"{name}.upsamplers", plan.up[level])
         return layers.last_conv(x, decoder, plan.levels[0], run)
 
-    def _register(self, recorder: Recorder) -> None:
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """What a recording keeps of the network."""
         decoder: Any = self.vae.decoder
         level = self.level_count - 1
-        recorder.block(decoder.mid_block, "mid_block", level)
+        sites = block_sites(decoder.mid_block, "mid_block", level)
         for index, block in enumerate(decoder.up_blocks):
-            recorder.block(block, f"up_blocks.{index}", level)
+            sites += block_sites(block, f"up_blocks.{index}", level)
             if block.upsamplers:
-                recorder.input(block.upsamplers[0], f"up_blocks.{index}.upsamplers", level)
+                sites.append(Site("input", block.upsamplers[0], f"up_blocks.{index}.upsamplers", level))
                 level -= 1
-        recorder.norm(decoder.conv_norm_out, "conv_norm_out", 0, "conv_out")
-        recorder.output(decoder.conv_out, "picture", 0)
+        sites.append(Site("norm", decoder.conv_norm_out, "conv_norm_out", 0, "conv_out"))
+        sites.append(Site("output", decoder.conv_out, "picture", 0))
+        return tuple(sites)
 
 
 class SparseEncoder:
@@ -130,16 +146,19 @@ class SparseEncoder:
     @torch.inference_mode()
     def record(self, picture: Tensor, *, dtype: torch.dtype | None = None) -> tuple[Tensor, StepCache]:
         """diffusers' encode of [B, 3, H, W] in -1..1 -> posterior mean [B, 4, H / 8, W / 8], and a recording of it."""
-        with recording(dtype, self._register) as cache:
-            mean = self.vae.encode(picture).latent_dist.mean
-        return mean, cache
+        height, width = map_shape(picture)
+        level_rows = tuple((height >> level) * (width >> level) for level in range(self.level_count))
+        shape = CacheShape(self.sites, level_rows, dtype or self.vae.dtype, self.vae.dtype)
+        cache = StepCache.new(shape, picture.shape[0], lambda layout: Block.in_memory(layout, picture.device))
+        with recording(self.sites, [cache]):
+            return self.vae.encode(picture).latent_dist.mean, cache
 
     @torch.inference_mode()
     def __call__(self, picture: Tensor, cache: StepCache, plan: Plan, *, captured: RowsDelta | None = None) -> Tensor:
         """The posterior mean where only the plan's rows are computed: [S, 3, H, W] -> [S, 4, H / 8, W / 8]."""
         branch_of = tuple(s * cache.branches // picture.shape[0] for s in range(picture.shape[0]))
         coarsest = plan.levels[-1]
-        out = cache.rows["moments"][list(branch_of)].to(picture.dtype)
+        out = cache.rows["moments"].data[list(branch_of)].to(picture.dtype)
         if not plan.empty:
             run = layers.RowPass(cache, branch_of, self.norm, captured)
             rows = self._rows(picture, plan, run)
@@ -163,14 +182,18 @@ class SparseEncoder:
         x = layers.mid_block(x, encoder.mid_block, "mid_block", plan.levels[level], run)
         return layers.last_conv(x, encoder, plan.levels[level], run)
 
-    def _register(self, recorder: Recorder) -> None:
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """What a recording keeps of the network."""
         encoder: Any = self.vae.encoder
+        sites: list[Site] = []
         level = 0
         for index, block in enumerate(encoder.down_blocks):
-            recorder.block(block, f"down_blocks.{index}", level)
+            sites += block_sites(block, f"down_blocks.{index}", level)
             if block.downsamplers:
-                recorder.input(block.downsamplers[0], f"down_blocks.{index}.downsamplers", level)
+                sites.append(Site("input", block.downsamplers[0], f"down_blocks.{index}.downsamplers", level))
                 level += 1
-        recorder.block(encoder.mid_block, "mid_block", level)
-        recorder.norm(encoder.conv_norm_out, "conv_norm_out", level, "conv_out")
-        recorder.output(encoder.conv_out, "moments", level)
+        sites += block_sites(encoder.mid_block, "mid_block", level)
+        sites.append(Site("norm", encoder.conv_norm_out, "conv_norm_out", level, "conv_out"))
+        sites.append(Site("output", encoder.conv_out, "moments", level))
+        return tuple(sites)

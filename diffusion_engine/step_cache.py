@@ -1,149 +1,237 @@
-"""What is kept of one network call: rows of every layer that a sparse pass may read, and the sums of its norms."""
+"""What is kept of one network call: rows of every site that a sparse pass may read, and the sums of its norms."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from kernels import norm_sums, norm_sums_per_row, swap_rows
+from diffusion_engine.cache_block import Block, Layout
+from diffusion_engine.sites import Site
+from kernels import StoredRows, norm_sums
+
+# Rows of fewer channels are kept as computed: there is little to save, and they are what a network returns.
+_FEW_CHANNELS = 16
+
+_serials = itertools.count(1)
+
+Allocate = Callable[[Layout], Block]
 
 
-@dataclass
-class NormTotals:
-    """Running statistics of one GroupNorm over the composite map.
+@dataclass(frozen=True)
+class KeptRows:
+    """Rows that are kept under a name: their level, channels and number format (int8: in steps of a scale per row)."""
 
-    center: fp32 [B, G], the group means when the map was recorded; sums are taken about it
-    sums:   fp64 [B, 2 * G], over all rows: of x - center, then of (x - center)^2
-    count:  values per group, rows times channels per group
+    level: int
+    channels: int
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class KeptNorm:
+    """A GroupNorm over a whole map. source: the kept rows that it gets; None where its sums are kept, row by row.
+
+    count: values per group, rows times channels per group
     """
 
-    center: Tensor
-    sums: Tensor
+    groups: int
     count: int
+    source: str | None
+
+
+@dataclass(frozen=True)
+class CacheShape:
+    """What a step cache consists of, before there is one.
+
+    sites: of the network; level_rows: rows of the map per level, finest first
+    storage: number format of rows, int8 meaning steps of a scale per row; computed: of the network
+    """
+
+    sites: tuple[Site, ...]
+    level_rows: tuple[int, ...]
+    storage: torch.dtype
+    computed: torch.dtype
+
+    @cached_property
+    def rows(self) -> dict[str, KeptRows]:
+        """Name -> rows kept. A norm without a convolution has fp32 sums per row, [2 * G], under its own name."""
+        kept: dict[str, KeptRows] = {}
+        for site in self.sites:
+            if site.keeps == "norm" and site.conv is None:
+                kept[site.name] = KeptRows(site.level, 2 * site.module.num_groups, torch.float32)
+            else:
+                channels = _channels(site)
+                dtype = self.computed if channels < _FEW_CHANNELS else self.storage
+                kept[site.conv or site.name] = KeptRows(site.level, channels, dtype)
+        return kept
+
+    @cached_property
+    def norms(self) -> dict[str, KeptNorm]:
+        norms: dict[str, KeptNorm] = {}
+        for site in self.sites:
+            if site.keeps == "norm":
+                per_group = site.module.num_channels // site.module.num_groups
+                norms[site.name] = KeptNorm(site.module.num_groups, self.level_rows[site.level] * per_group, site.conv)
+        return norms
+
+    def layout(self, copies: int) -> Layout:
+        """Of a whole cache with `copies` branches."""
+        centers = [(f"{n}.center", torch.float32, (copies, norm.groups)) for n, norm in self.norms.items()]
+        return Layout.of([*self._tensors(copies, self.level_rows), *centers])
+
+    def delta_layout(self, copies: int, active_rows: Sequence[int]) -> Layout:
+        """Of the rows that one pass computes, `active_rows` per level, for `copies` segments."""
+        return Layout.of(self._tensors(copies, active_rows))
+
+    def _tensors(self, copies: int, counts: Sequence[int]) -> list[tuple[str, torch.dtype, tuple[int, ...]]]:
+        tensors: list[tuple[str, torch.dtype, tuple[int, ...]]] = []
+        for name, rows in self.rows.items():
+            tensors.append((name, rows.dtype, (copies, counts[rows.level], rows.channels)))
+            if rows.dtype == torch.int8:
+                tensors.append((f"{name}.scale", torch.float32, (copies, counts[rows.level], 1)))
+        return tensors + [(f"{n}.sums", torch.float64, (copies, 2 * norm.groups)) for n, norm in self.norms.items()]
+
+
+def _channels(site: Site) -> int:
+    module = site.module
+    if site.keeps == "norm":
+        return module.num_channels
+    if site.keeps == "input":
+        return module.channels
+    return module.out_features if hasattr(module, "out_features") else module.out_channels
+
+
+class _Kept:
+    """Rows and sums in one block, which may be exchanged for another one with the same bytes."""
+
+    def __init__(self, shape: CacheShape, copies: int, block: Block) -> None:
+        self.shape, self.copies = shape, copies
+        self.block = block
+
+    @property
+    def block(self) -> Block:
+        return self._block
+
+    @block.setter
+    def block(self, block: Block) -> None:
+        self._block = block
+        views = block.layout.views(block.memory)
+        self.rows = {
+            name: StoredRows(views[name], views.get(f"{name}.scale"), block.is_file) for name in self.shape.rows
+        }
+        self._views = views
 
     @property
     def nbytes(self) -> int:
-        return self.center.nbytes + self.sums.nbytes
+        return self._block.nbytes
+
+    def _alongside(self, layout: Layout) -> Block:
+        """New memory on the same device."""
+        return Block.in_memory(layout, self._block.memory.device)
+
+    def sums(self, norm: str) -> Tensor:
+        """fp64 [B, 2 * G], over all rows of the composite map: of x - center, then of (x - center)^2."""
+        return self._views[f"{norm}.sums"]
 
 
-@dataclass
-class StepCache:
+class StepCache(_Kept):
     """Everything kept of one call, per guidance branch.
 
-    rows:   name -> [B, N, C] (N rows of the level; group sums of a norm are kept per row under the norm's name)
-    levels: name -> index of the level the rows belong to
-    norms:  name -> totals of that norm
-    norm_inputs: norm name -> [B, N, C], from which its sums per row are derived when they are first wanted; so that a
-        dense step that somebody waits for does without
+    rows: name -> [B, N, C], N rows of the level
+    serial: tells one recorded cache from the next that takes its place
+    key: what shaped the activations (see activation_key.py)
+    seconds: what recording it took
     """
 
-    rows: dict[str, Tensor] = field(default_factory=dict)
-    levels: dict[str, int] = field(default_factory=dict)
-    norms: dict[str, NormTotals] = field(default_factory=dict)
-    norm_inputs: dict[str, Tensor] = field(default_factory=dict)
+    def __init__(self, shape: CacheShape, copies: int, block: Block) -> None:
+        super().__init__(shape, copies, block)
+        self.serial = next(_serials)
+        self.key = ""
+        self.seconds = 0.0
+
+    @staticmethod
+    def new(shape: CacheShape, branches: int, allocate: Allocate) -> StepCache:
+        """A cache of unknown content, for a recorder to fill."""
+        return StepCache(shape, branches, allocate(shape.layout(branches)))
 
     @property
     def branches(self) -> int:
-        return next(iter(self.rows.values())).shape[0]
+        return self.copies
 
-    @property
-    def nbytes(self) -> int:
-        return _nbytes(self.rows, self.norm_inputs) + sum(n.nbytes for n in self.norms.values())
+    def center(self, norm: str) -> Tensor:
+        """fp32 [B, G], the group means when the map was recorded; sums are taken about it."""
+        return self._views[f"{norm}.center"]
 
-    def sums_per_row(self, name: str) -> Tensor:
-        """Group sums of each row that a norm gets, fp32 [B, N, 2 * G] about its center."""
-        if name in self.norm_inputs:
-            self.rows[name] = norm_sums_per_row(self.norm_inputs.pop(name), self.norms[name].center)
-        return self.rows[name]
+    def level_rows(self, norm: str) -> int:
+        """Rows of the map that a norm gets."""
+        source = self.shape.norms[norm].source
+        return self.rows[norm if source is None else source].count
 
-    def complete(self) -> None:
-        """Derives all sums per row."""
-        for name in list(self.norm_inputs):
-            self.sums_per_row(name)
+    def keep_norm(self, name: str, center: Tensor, sums: Tensor) -> None:
+        """Keeps a norm's statistics, [B, G] and [B, 2 * G]."""
+        self.center(name).copy_(center)
+        self.sums(name).copy_(sums)
 
-    def split(self, branches: int, pictures: int) -> list[StepCache]:
-        """One cache per picture of a batch ordered by branch, then by picture."""
-        if pictures == 1:
-            return [self]
-        parts: list[StepCache] = []
-        for index in range(pictures):
-            picked = [branch * pictures + index for branch in range(branches)]
-            copies: dict[int, Tensor] = {}
-            norms = {n: NormTotals(t.center[picked], t.sums[picked], t.count) for n, t in self.norms.items()}
-            rows, inputs = _picked(self.rows, picked, copies), _picked(self.norm_inputs, picked, copies)
-            parts.append(StepCache(rows, self.levels, norms, inputs))
-        return parts
+    def sums_of(self, norm: str, active: Tensor, dtype: torch.dtype) -> Tensor:
+        """fp64 [B, 2 * G]: the share that the listed rows have in a norm's sums."""
+        source = self.shape.norms[norm].source
+        if source is None:
+            return self.rows[norm].gather(active, torch.float32).sum(1, dtype=torch.float64)
+        return norm_sums(self.rows[source].gather(active, dtype), self.center(norm))
 
-    def keep_rows(self, name: str, level: int, rows: Tensor, dtype: torch.dtype | None) -> None:
-        self.rows[name] = rows.to(dtype or rows.dtype).contiguous()
-        self.levels[name] = level
+    def delta(self, segments: int, active_rows: Sequence[int], allocate: Allocate | None = None) -> RowsDelta:
+        """Room for what a pass over this cache computes; active_rows: per level of its plan."""
+        return RowsDelta.new(self.shape, segments, active_rows, allocate or self._alongside)
 
-    def keep_norm(self, name: str, level: int, rows: Tensor, groups: int) -> NormTotals:
-        """Records the statistics of a norm whose input map is `rows` [B, N, C], and returns them."""
-        batch, count, channels = rows.shape
-        center = rows.float().mean(1).view(batch, groups, -1).mean(2)  # [B, G]
-        totals = NormTotals(center, norm_sums(rows, center), count * (channels // groups))
-        self.norm_inputs[name], self.levels[name], self.norms[name] = rows, level, totals
-        return totals
+    def widened(self, branches: int, allocate: Allocate) -> StepCache:
+        """A copy with rows for each guidance branch, where one recording served all."""
+        wide = StepCache.new(self.shape, branches, allocate)
+        for name, view in wide._views.items():
+            view.copy_(self._views[name].expand_as(view))
+        wide.serial, wide.key, wide.seconds = self.serial, self.key, self.seconds
+        return wide
 
 
-@dataclass
-class RowsDelta:
+class RowsDelta(_Kept):
     """Rows that a sparse pass computed, of all its segments; or, once exchanged, the rows it replaced.
 
-    rows: name -> [S, M, C] of the plan's active rows
-    sums: norm name -> fp64 [S, 2 * G], totals over the composite map
-    norm_inputs: norm name -> [S, M, C], from which `complete` derives the norm's sums per row; so that this work is
-        done when a version is committed, and not while somebody waits for a picture
+    rows: name -> [S, M, C] of the plan's active rows, in the number format of the cache they are for
     """
 
-    rows: dict[str, Tensor] = field(default_factory=dict)
-    sums: dict[str, Tensor] = field(default_factory=dict)
-    norm_inputs: dict[str, Tensor] = field(default_factory=dict)
+    @staticmethod
+    def new(shape: CacheShape, segments: int, active_rows: Sequence[int], allocate: Allocate) -> RowsDelta:
+        """Room for one pass; active_rows: per level of the plan."""
+        return RowsDelta(shape, segments, allocate(shape.delta_layout(segments, active_rows)))
 
-    @property
-    def nbytes(self) -> int:
-        return _nbytes(self.rows, self.sums, self.norm_inputs)
+    def keep(self, name: str, rows: Tensor) -> None:
+        """Keeps computed rows [S, M, C]."""
+        self.rows[name].write(rows)
 
-    def segments(self, picked: list[int]) -> RowsDelta:
+    def keep_sums(self, norm: str, sums: Tensor) -> None:
+        self.sums(norm).copy_(sums)
+
+    def segments(self, picked: list[int], allocate: Allocate | None = None) -> RowsDelta:
         """The delta of some segments alone, in memory of its own."""
-        copies: dict[int, Tensor] = {}
-        kept = (_picked(one, picked, copies) for one in (self.rows, self.sums, self.norm_inputs))
-        return RowsDelta(*kept)
-
-    def complete(self, cache: StepCache) -> None:
-        """Derives the sums per row, and casts rows to the dtypes that `cache` stores."""
-        cache.complete()
-        for name, rows in self.norm_inputs.items():
-            center = cache.norms[name].center
-            self.rows[name] = norm_sums_per_row(rows, center.expand(rows.shape[0], -1))
-        self.norm_inputs.clear()
-        for name, rows in self.rows.items():
-            self.rows[name] = rows.to(cache.rows[name].dtype)
+        counts = {rows.level: self.rows[name].count for name, rows in self.shape.rows.items()}
+        active_rows = [counts.get(level, 0) for level in range(len(self.shape.level_rows))]
+        own = RowsDelta.new(self.shape, len(picked), active_rows, allocate or self._alongside)
+        for name, view in own._views.items():
+            torch.index_select(self._views[name], 0, torch.tensor(picked, device=view.device), out=view)
+        return own
 
     def exchange(self, cache: StepCache, active: list[Tensor]) -> None:
         """Swaps this delta's rows with the cache's, both in place: commits a version, or goes back to its parent.
 
-        active: per level, the plan's active rows. The delta is complete and has one segment per branch of the cache.
+        active: per level, the plan's active rows. There is one segment per branch of the cache.
         """
         for name, rows in self.rows.items():
-            for branch in range(cache.branches):
-                swap_rows(cache.rows[name][branch], active[cache.levels[name]], rows[branch])
-        for name, sums in self.sums.items():
-            held = cache.norms[name].sums
-            cache.norms[name].sums, self.sums[name] = sums, held
-
-
-def _nbytes(*kept: dict[str, Tensor]) -> int:
-    """Bytes of all tensors, each counted once however many names it has."""
-    return sum(t.nbytes for t in {id(t): t for tensors in kept for t in tensors.values()}.values())
-
-
-def _picked(kept: dict[str, Tensor], segments: list[int], copies: dict[int, Tensor]) -> dict[str, Tensor]:
-    """Some segments of each tensor, in memory of their own; `copies` remembers them, by the tensor they are of."""
-    for tensor in kept.values():
-        if id(tensor) not in copies:
-            copies[id(tensor)] = tensor[segments]
-    return {name: copies[id(tensor)] for name, tensor in kept.items()}
+            cache.rows[name].swap(active[self.shape.rows[name].level], rows)
+        for name in self.shape.norms:
+            mine, theirs = self.sums(name), cache.sums(name)
+            held = theirs.clone()
+            theirs.copy_(mine)
+            mine.copy_(held)

@@ -16,10 +16,12 @@ class TextContext:
     new one when either changes.
     """
 
-    def __init__(self, states: Tensor, pooled: Tensor | None = None) -> None:
-        """states: [T, tokens, D], one row of the batch per branch; pooled: [T, P] where the model wants it (SDXL)."""
+    def __init__(self, states: Tensor, pooled: Tensor | None = None, words: tuple[str, str] | None = None) -> None:
+        """states: [T, tokens, D], one row of the batch per branch; pooled: [T, P] where the model wants it (SDXL).
+        words: the prompt and the negative prompt that were encoded, where they are known."""
         self.states = states
         self.pooled = pooled
+        self.words = words
         self._keys_values: dict[str, tuple[Tensor, Tensor]] = {}
 
     @property

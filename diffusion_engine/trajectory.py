@@ -22,6 +22,10 @@ class Trajectory:
 
     latents: tuple[Tensor, ...]
 
+    def __post_init__(self) -> None:
+        # in one storage order: convolutions round differently in another, and files keep values only
+        object.__setattr__(self, "latents", tuple(latents.contiguous() for latents in self.latents))
+
     @property
     def steps(self) -> int:
         return len(self.latents) - 1

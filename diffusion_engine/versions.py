@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from PIL import Image
 
 from diffusion_engine.pictures import Pixels
 from diffusion_engine.recording import Recording, SlotDelta
+from diffusion_engine.recording_store import RecordingStore
 from diffusion_engine.regional import PromptMap
 from diffusion_engine.text_context import TextContext
 from diffusion_engine.trajectory import Trajectory
@@ -132,14 +133,16 @@ class CandidateDeltas:
     pictures: int
     index: int
 
-    def own(self, branches: int) -> list[SlotDelta]:
-        """This candidate's deltas, one per slot, in memory of their own."""
+    def own(self, branches: int, store: RecordingStore) -> list[SlotDelta]:
+        """This candidate's deltas, one per slot, in memory of their own where there is room for it."""
+        assert self.recording is not None, "the deltas stand on a recording"
         picked = [branch * self.pictures + self.index for branch in range(branches)]
         own: list[SlotDelta] = []
         for number, slot in enumerate(self.slots):
             delta = slot[self.index]
             if delta.rows is not None:
                 segments = picked if number < len(self.slots) - 1 else [self.index]
-                delta = SlotDelta(rows=delta.rows.segments(segments), active=delta.active)
-            own.append(delta)
+                own.append(store.own(delta, segments, self.recording))
+            else:
+                own.append(replace(delta))
         return own

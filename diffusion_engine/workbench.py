@@ -11,17 +11,20 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
+from diffusion_engine.activation_key import SlotKeys
+from diffusion_engine.cache_settings import CacheFormats
 from diffusion_engine.cost_model import PassTimer, dense_macs, network_costs, sparse_macs
 from diffusion_engine.model import Model
 from diffusion_engine.noise import tile_noise
 from diffusion_engine.pictures import tensor_pixels
 from diffusion_engine.preview import PreviewMap
-from diffusion_engine.recording import Recording, RecordingStore
+from diffusion_engine.recording import Recording
+from diffusion_engine.recording_store import RecordingStore
 from diffusion_engine.regional import PromptMap
 from diffusion_engine.sparse_unet import AddedCondition
 from diffusion_engine.step_cache import StepCache
 from diffusion_engine.text_context import TextContext
-from diffusion_engine.versions import SamplingSettings
+from diffusion_engine.versions import SamplingSettings, VersionState
 
 
 class Stopwatch:
@@ -44,11 +47,11 @@ class Stopwatch:
 
 @dataclass
 class Workbench:
-    """Owned by the engine; used by one computation at a time. cache_dtype: storage of rows, None as computed."""
+    """Owned by the engine; used by one computation at a time."""
 
     model: Model
     store: RecordingStore
-    cache_dtype: torch.dtype | None = None
+    formats: CacheFormats
     timer: PassTimer = field(default_factory=PassTimer)
     decode_timer: PassTimer = field(default_factory=PassTimer)
 
@@ -102,18 +105,20 @@ class Workbench:
         self.timer.calibrate_overhead(time.perf_counter() - begun, macs)
         self._calibrated = True
 
-    def has_room(self, recording: Recording, slot: int, copies: int = 1) -> bool:
-        """Whether `copies` more of a slot fit the budget, after evicting others; a recorded one shows the size."""
-        is_decode = slot == len(recording.slots) - 1
-        alike = [recording.decoder] if is_decode else recording.steps
-        expected = next((held.nbytes for held in alike if held is not None), 0)
-        return self.store.make_room(copies * expected, recording)
+    def keys(self, settings: SamplingSettings, state: VersionState) -> list[str]:
+        """What shapes the activations of a version with the weights as they are now: a key per slot."""
+        return SlotKeys(self.model, self.formats, settings).of(state)
 
-    def keep(self, recording: Recording, slot: int, cache: StepCache) -> None:
-        """Puts a cache into its slot, complete, unless the budget is exceeded by it."""
-        cache.complete()
-        if self.store.make_room(cache.nbytes, recording):
-            recording.slots[slot] = cache
+    def new_step_caches(
+        self, recording: Recording, shape: tuple[int, int], branches: int, count: int = 1
+    ) -> list[StepCache] | None:
+        """Room for recording one UNet call on `count` pictures of latents (h, w); None where the budgets have none."""
+        return self.store.new_caches(self.model.unet.cache_shape(shape, self.formats.unet), branches, count, recording)
+
+    def new_decode_cache(self, recording: Recording, shape: tuple[int, int]) -> StepCache | None:
+        """Room for recording one decode of latents (h, w), or None where the budgets have none."""
+        caches = self.store.new_caches(self.model.decoder.cache_shape(shape, self.formats.decoder), 1, 1, recording)
+        return None if caches is None else caches[0]
 
     def preview(self, clean: Tensor, size: tuple[int, int]) -> Image.Image:
         """Picture of estimated clean latents [1, C, h, w], cropped to size (width, height)."""

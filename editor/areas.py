@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from PIL import Image
 
 from diffusion_engine import UserError
 from editor.limits import MAX_WORK_PIXELS
@@ -40,6 +41,10 @@ class Box:
     def cut(self, mask: Mask) -> Mask:
         """The part of a mask [H, W] of the picture that lies inside."""
         return mask[self.top : self.bottom, self.left : self.right]
+
+    def part(self, picture: Image.Image) -> Image.Image:
+        """The part of the picture that lies inside."""
+        return picture.crop((self.left, self.top, self.right, self.bottom))
 
 
 def bounds(mask: Mask) -> Box:

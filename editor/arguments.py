@@ -18,12 +18,15 @@ EDITOR_OPTIONS = {
     "auth": "--auth",
     "output_dir": "--output-dir",
     "sessions_dir": "--sessions-dir",
-    "cache_budget_bytes": "--cache-budget",
+    "cache_memory_bytes": "--cache-memory",
+    "cache_disk_bytes": "--cache-disk",
+    "cache_dir": "--cache-dir",
+    "cache_dtype": "--cache-dtype",
     "open_browser": "--no-browser",
     "mcp": "--mcp",
 }
 ENGINE_OPTIONS = ("model", "device", "dtype", "offline")
-BENCHMARKS = ("unet", "decoder", "edit")
+BENCHMARKS = ("unet", "decoder", "edit", "memory")
 
 
 class UsageError(Exception):
@@ -47,7 +50,7 @@ def parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]
         program = f"{parser.prog} {options.command}" if options.command else parser.prog
         raise UsageError(f"unrecognized arguments: {' '.join(rest)}; see {program} --help.")
     misplaced = [flag for name, flag in EDITOR_OPTIONS.items() if name in options]
-    if misplaced and options.command is not None:
+    if misplaced and options.command not in (None, "open"):
         parser.error(f"{misplaced[0]} belongs to the editor, not to {options.command}")
     return options, rest
 
@@ -70,6 +73,7 @@ def _build_parser() -> _Parser:
     _add_editor_options(parser)
     _add_engine_options(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    _add_open(commands.add_parser("open", help="open the editor with a project"))
     _add_generate(commands.add_parser("generate", help="paint a whole picture"))
     _add_edit(commands.add_parser("edit", help="paint one part of a picture again"))
     bench = commands.add_parser("bench", help="measure the speed against diffusers")
@@ -91,11 +95,26 @@ def _add_editor_options(parser: argparse.ArgumentParser) -> None:
         "--sessions-dir", type=Path, metavar="FOLDER", help="where work is kept (default: with your other data)"
     )
     group.add_argument(
-        "--cache-budget",
-        dest="cache_budget_bytes",
+        "--cache-memory",
+        dest="cache_memory_bytes",
         type=_gigabytes,
         metavar="GB",
-        help="memory for activations (default: what the machine can spare)",
+        help="memory for activations (default: a third of what is free)",
+    )
+    group.add_argument(
+        "--cache-disk",
+        dest="cache_disk_bytes",
+        type=_gigabytes,
+        metavar="GB",
+        help="disk space for activations that memory has no room for (default: a quarter of what is free)",
+    )
+    group.add_argument(
+        "--cache-dir", type=Path, metavar="FOLDER", help="where on disk (default: with your other caches)"
+    )
+    group.add_argument(
+        "--cache-dtype",
+        choices=("auto", "fp32", "bf16", "fp16", "int8"),
+        help="number format of activations: smaller ones save memory (see docs/memory.md)",
     )
     group.add_argument("--no-browser", dest="open_browser", action="store_false", help="do not open a browser window")
     group.add_argument("--mcp", action="store_true", help="let assistants use the editor too (see docs/api.md)")
@@ -132,6 +151,12 @@ def _add_sampling_options(parser: argparse.ArgumentParser) -> None:
         help="write into the file nothing but the picture: not how it was made, nor with what camera",
     )
     parser.add_argument("--seed", type=_whole(0, MAX_SEED), default=0, help="same seed, same picture (default 0)")
+    _add_engine_options(parser)
+
+
+def _add_open(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("project", type=Path, metavar="PROJECT", help="a file that ends in .deltabrush")
+    _add_editor_options(parser)
     _add_engine_options(parser)
 
 

@@ -1,4 +1,4 @@
-"""Sessions on disk: each is a folder with its pictures as lossless PNG and one manifest, written aside and replaced.
+"""Sessions on disk: each is a folder of the members and the manifest that `editor.manifest` describes.
 
 A crash at any moment leaves the session as it was before or after a change. What cannot be read is put aside under
 another name, never overwritten.
@@ -7,28 +7,18 @@ another name, never overwritten.
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import logging
-import re
 import shutil
 import threading
 from pathlib import Path
-from typing import Any
-
-from PIL import Image
 
 from diffusion_engine import UserError
-from editor.files import replace_file
-from editor.history import Entry
-from editor.snapshot import Draft, Snapshot
+from editor.files import ASIDE, replace_file
+from editor.manifest import MANIFEST, MEMBER, Digests, digest, manifest, members, read_manifest, read_session
+from editor.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
-FORMAT = 1
-MANIFEST, MASK = "session.json", "mask.png"
-TOLD = ("name", "settings", "made", "report")  # of an entry, beside its pictures
 QUOTA_BYTES = 2 * 2**30
-_ID = re.compile(r"[0-9a-z-]{1,40}")
 
 
 class SessionStore:
@@ -57,7 +47,8 @@ class SessionStore:
         if not (folder / MANIFEST).is_file():
             return None
         try:
-            return _read(folder, key)
+            told = read_manifest((folder / MANIFEST).read_bytes())
+            return read_session(told, lambda name: (folder / name).read_bytes(), key)
         except Exception as error:  # a damaged file raises whatever its bytes provoke
             log.warning("a saved session cannot be read and is put aside: %s", error)
             folder.rename(folder.with_name(f"{folder.name}-damaged-{len(list(self._folder.iterdir()))}"))
@@ -112,54 +103,23 @@ def _bytes(folder: Path) -> int:
 
 def _write(folder: Path, snapshot: Snapshot) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    entries = snapshot.entries
-    for entry in entries:
-        path = folder / f"{entry.id}.png"
-        if not path.exists():  # an entry's pixels never change
-            replace_file(path, _png(entry))
-    draft = snapshot.draft
-    if draft:
-        replace_file(folder / MASK, draft.png)
-    manifest = {
-        "format": FORMAT,
-        "current": snapshot.current_id,
-        "mask": {"left": draft.left, "top": draft.top} if draft else None,
-        "entries": [{"id": e.id, "parent": e.parent_id} | {name: getattr(e, name) for name in TOLD} for e in entries],
-    }
-    replace_file(folder / MANIFEST, json.dumps(manifest).encode())
+    known, digests = _vouched_for(folder), Digests()
+    for name, make in members(snapshot).items():
+        if name in known and (folder / name).is_file():  # what has a name never changes
+            digests[name] = known[name]
+        else:
+            data = make()
+            replace_file(folder / name, data)
+            digests[name] = digest(data)
+    replace_file(folder / MANIFEST, manifest(snapshot, digests))
+    for path in folder.iterdir():  # masks of before, and what a crash left
+        if (MEMBER.fullmatch(path.name) and path.name not in digests) or path.name.startswith(ASIDE):
+            path.unlink(missing_ok=True)
 
 
-def _png(entry: Entry) -> bytes:
-    image = entry.image
-    if entry.alpha is not None:
-        image = image.copy()
-        image.putalpha(entry.alpha)
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG", compress_level=1, exif=entry.exif or Image.Exif())
-    return buffer.getvalue()
-
-
-def _read(folder: Path, key: str) -> Snapshot:
-    manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
-    if manifest["format"] != FORMAT:
-        raise ValueError(f"it has format {manifest['format']!r}, and this program reads {FORMAT}")
-    entries = tuple(_entry(folder, saved) for saved in manifest["entries"])
-    ids = [entry.id for entry in entries]
-    if manifest["current"] not in (None, *ids) or any(e.parent_id not in (None, *ids) for e in entries):
-        raise ValueError("it names a picture that it does not hold")
-    mask = manifest["mask"]
-    draft = Draft(int(mask["left"]), int(mask["top"]), (folder / MASK).read_bytes()) if mask else None
-    return Snapshot(key, entries, manifest["current"], draft)
-
-
-def _entry(folder: Path, saved: dict[str, Any]) -> Entry:
-    if not _ID.fullmatch(saved["id"]):
-        raise ValueError("an id is not one of ours")
-    with Image.open(folder / f"{saved['id']}.png", formats=["PNG"]) as image:
-        image.load()
-        alpha = image.getchannel("A") if image.mode == "RGBA" else None
-        exif = image.getexif()
-    told = {name: saved[name] for name in TOLD}
-    if not isinstance(told["name"], str) or not all(isinstance(told[name], dict) for name in TOLD[1:]):
-        raise ValueError("it is not as this program writes it")
-    return Entry(saved["id"], saved["parent"], image=image.convert("RGB"), alpha=alpha, exif=exif or None, **told)
+def _vouched_for(folder: Path) -> Digests:
+    """The members that the manifest in a folder speaks for, whatever else it says."""
+    try:
+        return read_manifest((folder / MANIFEST).read_bytes())["members"] or {}
+    except Exception:  # there is none yet, or it is damaged
+        return {}

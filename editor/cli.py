@@ -41,10 +41,11 @@ def _run_with_plain_errors(options: Namespace, rest: list[str]) -> int:
 
 
 def _run(options: Namespace, rest: list[str]) -> int:
-    if options.command is None:
+    if options.command in (None, "open"):
         from editor.settings import Settings
 
-        given = {name: getattr(options, name) for name in (*ENGINE_OPTIONS, *EDITOR_OPTIONS) if name in options}
+        names = (*ENGINE_OPTIONS, *EDITOR_OPTIONS, "project")
+        given = {name: getattr(options, name) for name in names if name in options}
         settings = Settings(**given)  # checked before the web server is even imported
         import_module("editor.web.serve").run(settings)
         return 0

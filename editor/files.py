@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from diffusion_engine import UserError
+
+ASIDE = ".deltabrush-"  # how the name of a file that is not yet in place begins
 
 
 def label(path: str | os.PathLike[str]) -> str:
@@ -32,21 +37,41 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise UserError(f"The folder of {label(path)} cannot be written to: choose another one.")
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes `data` aside, forces it to the disk and moves it into place, so that a crash leaves the old file or the
-    new one, never half of one. Raises UserError when the disk is full or the folder is gone; the old file stays."""
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
+    """A file to write to, aside; at the end it is forced to the disk and moved into place, so that a crash leaves the
+    old file or the new one, never half of one. Raises UserError when the disk is full or the folder is gone; the old
+    file stays, as it does after any other exception."""
     path = Path(path)
-    aside = path.with_name(f".deltabrush-{secrets.token_hex(8)}.part")
+    aside = path.with_name(f"{ASIDE}{secrets.token_hex(8)}.part")
     try:
         with aside.open("xb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
+        _force_folder(path.parent)
     except OSError as error:
         reason = error.strerror or "unknown reason"
         raise UserError(
             f"{label(path)} could not be written ({reason}): free some space or choose another folder."
         ) from error
     finally:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that is gone
+            aside.unlink(missing_ok=True)
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes `data` as `replacing` does."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+def _force_folder(folder: Path) -> None:
+    """Forces the new name to the disk; some file systems cannot, and lose no more than the name."""
+    with suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,14 +52,16 @@ class EditSession:
         self.job: Job[None] | None = None
         self.job_size: tuple[int, int] | None = None
         self.upload: tuple[str, bytes] | None = None  # name, file
+        self.project: Path | None = None  # the file that was saved last
         self.draft: Draft | None = None
         self.offered_seed: int | None = None  # of an example: used once, although seeds are not locked
         self.document = self.used_masks = 0
         self._engine = engine
         self._turns = turns
         self._changed = changed
-        self._workspace = Workspace(engine)
         self._running = threading.Lock()
+        self._workspace = Workspace(engine, snapshot.areas, snapshot.versions) if snapshot else Workspace(engine)
+        self.other_model = self._workspace.other_model  # that made part of this; to be told once
         if snapshot:
             for entry in snapshot.entries:
                 self.history.add(entry)
@@ -67,7 +70,9 @@ class EditSession:
 
     def snapshot(self) -> Snapshot:
         current = self.history.current
-        return Snapshot(self.key, tuple(self.history), current.id if current else None, self.draft)
+        return Snapshot(
+            self.key, tuple(self.history), current.id if current else None, self.draft, *self._workspace.saved()
+        )
 
     @property
     def running(self) -> bool:

@@ -13,6 +13,7 @@ from editor.session import EditSession
 if TYPE_CHECKING:
     from diffusion_engine import EditableDiffusionEngine
     from editor.autosave import SessionStore
+    from editor.snapshot import Snapshot
 
 
 class Sessions:
@@ -32,17 +33,21 @@ class Sessions:
 
     def enter(self, key: str | None) -> EditSession:
         """The session `key`, from memory or from disk, or a new one if there is none (any more)."""
-        retired: list[EditSession] = []
         with self._lock:
-            session = self._find(key)
-            if session is None:
-                session = EditSession(self._engine, self._turns, changed=self._save)
-            self._sessions[session.key] = session
-            self._sessions.move_to_end(session.key)
-            while len(self._sessions) > self._limit:
-                retired.append(self._sessions.popitem(last=False)[1])
+            session = self._find(key) or EditSession(self._engine, self._turns, changed=self._save)
+            retired = self._admit(session)
         for old in retired:
             old.close()
+        return session
+
+    def begin(self, snapshot: Snapshot) -> EditSession:
+        """A session of its own with what a project file holds; other sessions stay as they are."""
+        session = EditSession(self._engine, self._turns, snapshot, self._save)
+        with self._lock:
+            retired = self._admit(session)
+        for old in retired:
+            old.close()
+        self._save(session)
         return session
 
     def get(self, key: str | None) -> EditSession:
@@ -60,6 +65,13 @@ class Sessions:
         with self._lock:
             for session in self._sessions.values():
                 session.cancel()
+
+    def _admit(self, session: EditSession) -> list[EditSession]:
+        """Puts a session in the first place; returns those that have to leave."""
+        self._sessions[session.key] = session
+        self._sessions.move_to_end(session.key)
+        surplus = max(0, len(self._sessions) - self._limit)
+        return [self._sessions.popitem(last=False)[1] for _ in range(surplus)]
 
     def _find(self, key: str | None) -> EditSession | None:
         if not key or key in self._sessions or self._store is None:

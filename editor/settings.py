@@ -14,9 +14,9 @@ from diffusion_engine import UserError
 
 @dataclass(frozen=True)
 class Settings:
-    """`model` is "starter", a hub id, a folder or a .safetensors file; `auth` is "user:password"; the cache budget is
-    in bytes, None for what the machine can spare; `mcp` serves assistants too. Raises UserError if the server cannot be
-    started like this."""
+    """`model` is "starter", a hub id, a folder or a .safetensors file; `auth` is "user:password"; caches
+    take bytes of memory and of disk, None for what the machine can spare; `mcp` serves assistants too; `project` is a
+    file to open at once. Raises UserError if the server cannot be started like this."""
 
     model: str = "starter"
     device: str = "auto"
@@ -26,16 +26,21 @@ class Settings:
     output_dir: Path = Path("outputs")
     sessions_dir: Path = platformdirs.user_data_path("deltabrush", appauthor=False) / "sessions"
     auth: str | None = field(default=None, repr=False)  # repr ends up in logs
-    cache_budget_bytes: int | None = None
+    cache_memory_bytes: int | None = None
+    cache_disk_bytes: int | None = None
+    cache_dir: Path | None = None
+    cache_dtype: str = "auto"
     offline: bool = False
     open_browser: bool = True
     mcp: bool = False
+    project: Path | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65535:
             raise UserError(f"--port must be from 1 to 65535, not {self.port}.")
-        if self.cache_budget_bytes is not None and self.cache_budget_bytes < 0:
-            raise UserError("--cache-budget must be 0 or more.")
+        for option, nbytes in [("--cache-memory", self.cache_memory_bytes), ("--cache-disk", self.cache_disk_bytes)]:
+            if nbytes is not None and nbytes < 0:
+                raise UserError(f"{option} must be 0 or more.")
         if self.auth is not None and not all(self.auth.partition(":")):
             raise UserError("--auth must be a user and a password with a colon between them: --auth USER:PASSWORD.")
         if self.auth is None and not is_loopback(self.host):
@@ -44,8 +49,13 @@ class Settings:
             )
         if self.mcp and find_spec("mcp_types") is None:  # a part of the package mcp since its version 2
             raise UserError("--mcp needs a package that is not installed: pip install 'deltabrush[mcp]'.")
-        for option, folder in [("--output-dir", self.output_dir), ("--sessions-dir", self.sessions_dir)]:
-            if folder.exists() and not folder.is_dir():
+        folders = [
+            ("--output-dir", self.output_dir),
+            ("--sessions-dir", self.sessions_dir),
+            ("--cache-dir", self.cache_dir),
+        ]
+        for option, folder in folders:
+            if folder is not None and folder.exists() and not folder.is_dir():
                 raise UserError(f"{option} {folder} is a file: choose a folder.")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from diffusion_engine import SavedVersion
 from editor.history import Entry
+from editor.workspace import Area
 
 
 @dataclass(frozen=True)
@@ -18,9 +21,15 @@ class Draft:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One session. Entries are in the order in which they were made."""
+    """One session. Entries are in the order in which they were made.
+
+    versions: what the engine knew of them, by id, parents before children; areas: which of these stands for which part
+    of an entry, by the entry's id
+    """
 
     key: str
     entries: tuple[Entry, ...]
     current_id: str | None
     draft: Draft | None
+    areas: Mapping[str, Area] = field(default_factory=dict[str, Area])
+    versions: Mapping[str, SavedVersion] = field(default_factory=dict[str, SavedVersion])

@@ -10,8 +10,10 @@ from kernels.norm_sums import norm_sums, norm_sums_per_row
 from kernels.product_rows import product_rows
 from kernels.registry import available_backends, use_backend
 from kernels.scatter_rows import swap_rows
+from kernels.stored_rows import StoredRows
 
 __all__ = [
+    "StoredRows",
     "Taps",
     "attend_rows",
     "available_backends",

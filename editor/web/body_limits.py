@@ -10,18 +10,21 @@ import asyncio
 import os
 import re
 import tempfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from editor.project_files import MAX_BYTES
 from editor.web.addresses import MCP
 
 STORED = re.compile("/gradio_api/upload/?")  # what arrives here becomes files
+PROJECT = re.compile("/sessions/[^/]*/project")  # what arrives here is handed on as a file, in scope["body_file"]
 LARGE = re.compile(f"{STORED.pattern}|/sessions/.*")
 JSON_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # matches in one pass, closed or not
 ALL_SQUARE, NOT_BRACKETS = bytes.maketrans(b"{}", b"[]"), bytes(set(range(256)) - set(b"[]{}"))
@@ -30,11 +33,13 @@ ENTRY_BYTES = 2 * 4096  # each file has a folder of its own, and a last block th
 
 @dataclass(frozen=True)
 class Limits:
-    """In bytes, seconds and bytes per second. `held`: all bodies being read at once; `stored`: the files that Gradio
-    keeps. A body may take `seconds`, and longer only while it comes faster than `slowest`."""
+    """In bytes, seconds and bytes per second. `held`: all bodies in memory at once; `stored`: the files that Gradio
+    keeps, and projects while they are read. A body may take `seconds`, and longer only while it comes faster than
+    `slowest`."""
 
     large: int = 32 * 2**20 + 2**16  # a picture file of 32 MB and the form around it
     other: int = 8 * 2**20  # words and numbers, at most a mask of the page as a PNG in JSON
+    project: int = MAX_BYTES
     nesting: int = 64
     held: int = 256 * 2**20
     stored: int = 2 * 2**30
@@ -65,9 +70,13 @@ class BodyLimits:
             return
         path: str = scope["path"]
         try:
-            body = await self._read(scope, receive)
-            if body is None:
+            if PROJECT.fullmatch(path):
+                await self._hand_on_a_file(scope, receive, send)
                 return
+            body = bytearray()
+            if not await self._read(scope, receive, body.extend, in_memory=True):
+                return
+            body = bytes(body)
             if not LARGE.fullmatch(path) and nested_deeper(body, self._limits.nesting):
                 raise Refused(400, "That is nested too deeply.")
             if STORED.fullmatch(path):
@@ -78,38 +87,50 @@ class BodyLimits:
         except Refused as refused:
             await refused.response(scope, receive, send)
 
+    async def _hand_on_a_file(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The file has no name, so that nobody else finds it and nothing is left of it."""
+        size = int(Headers(scope=scope).get("content-length", self._limits.project))
+        async with self._disk.room(min(size, self._limits.project)):
+            with self._disk.nameless_file() as file:
+                if await self._read(scope, receive, file.write, in_memory=False):
+                    file.seek(0)
+                    await self._app({**scope, "body_file": file}, _replay(b"", receive), send)
+
     def _limit(self, path: str) -> int:
+        if PROJECT.fullmatch(path):
+            return self._limits.project
         if LARGE.fullmatch(path):
             return self._limits.large
         return self._limits.large * 4 // 3 if path == MCP else self._limits.other  # files in base64
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The whole body, or None if the caller went away."""
+    async def _read(self, scope: Scope, receive: Receive, keep: Callable[[bytes], object], *, in_memory: bool) -> bool:
+        """Hands the whole body to `keep`, piece by piece; False if the caller went away."""
         limit = self._limit(scope["path"])
         too_large = Refused(413, f"That is too large: {limit // 2**20} MB at most can be sent here.")
         if int(Headers(scope=scope).get("content-length", 0)) > limit:
             raise too_large
-        body, more = bytearray(), True
+        size, more = 0, True
         deadline = asyncio.get_running_loop().time() + self._limits.seconds
         try:
             async with asyncio.timeout_at(deadline) as timeout:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        return None
+                        return False
                     chunk, more = message.get("body", b""), message.get("more_body", False)
-                    body += chunk
-                    self._held += len(chunk)
-                    if len(body) > limit:
+                    size += len(chunk)
+                    self._held += len(chunk) * in_memory
+                    if size > limit:
                         raise too_large
+                    keep(chunk)
                     if self._held > self._limits.held:
                         raise Refused(503, "Too much is being sent at once: try again in a minute.")
-                    timeout.reschedule(deadline + len(body) / self._limits.slowest)
+                    timeout.reschedule(deadline + size / self._limits.slowest)
         except TimeoutError:
             raise Refused(408, "That came too slowly: try again over a faster connection.") from None
         finally:
-            self._held -= len(body)
-        return bytes(body)
+            self._held -= size * in_memory
+        return True
 
 
 class Disk:
@@ -126,6 +147,18 @@ class Disk:
         """Keeps room while a form is taken apart and stored. Raises Refused if there is none."""
         parts = 1 + body.count(b"\r\n--")  # each may become a file
         size = len(body) + parts * ENTRY_BYTES
+        async with self.room(size):
+            yield
+        self._stored += size  # an upper bound, until the next measurement
+
+    def nameless_file(self) -> IO[bytes]:
+        """A new file in the folder, which is gone when it is closed."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryFile(dir=self._folder)
+
+    @asynccontextmanager
+    async def room(self, size: int) -> AsyncGenerator[None]:
+        """Keeps room for so many bytes. Raises Refused if there is none."""
         if self._stored + self._arriving + size > self._quota:
             self._stored = await asyncio.to_thread(bytes_on_disk, self._folder)
         if self._stored + self._arriving + size > self._quota:
@@ -135,7 +168,6 @@ class Disk:
             yield
         finally:
             self._arriving -= size
-            self._stored += size  # an upper bound, until the next measurement
 
 
 @contextmanager

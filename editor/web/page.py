@@ -82,6 +82,9 @@ def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions, examples: dict[str,
             settings |= begin(session, next(iter(examples)))
         elif session.job and session.job.error:
             message, session.job = explain(session.job.error), None  # it ended while nobody was looking
+        elif session.other_model:
+            loaded = sessions.engine.model_name
+            message, session.other_model = [say("message.model", made=session.other_model, loaded=loaded)], None
         yield show(parts, session) | {parts.key: session.key, parts.message: message} | settings
         if session.running:
             yield from follow(parts, session)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import secrets
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from editor import masks
 from editor.examples import FOLDER as EXAMPLES
 from editor.images import output_format, save_picture
 from editor.outputs import new_output
+from editor.project_files import SUFFIX, read_project, save_project
 from editor.sessions import Sessions
 from editor.snapshot import Draft
 from editor.web.progress import progress_events
@@ -62,6 +64,35 @@ def add_routes(app: FastAPI, sessions: Sessions, output_dir: Path) -> None:
         path = new_output(output_dir, made.get("seed", 0), suffix)
         save_picture(image, path, source.alpha, made, source.exif, metadata=metadata)
         return FileResponse(path, filename=path.name, headers=FRESH)
+
+    @router.post("/save")
+    def save(key: str) -> dict[str, str]:
+        """Saves the session as a project in the output folder; answers the file's name."""
+        session = sessions.get(key)
+        snapshot = session.snapshot()
+        if not snapshot.entries:
+            raise UserError("There is no picture yet: generate one or open one first.")
+        seed = session.current.made.get("seed", 0) if session.current else 0
+        path = new_output(output_dir, seed, SUFFIX.removeprefix("."))
+        save_project(snapshot, path)
+        session.project = path
+        return {"name": path.name}
+
+    @router.get(f"/saved{SUFFIX}")
+    def saved(key: str) -> FileResponse:
+        """The project that was saved last."""
+        path = sessions.get(key).project
+        if path is None or not path.is_file():
+            raise UserError("That file is gone: save the project again.")
+        return FileResponse(path, filename=path.name, headers=FRESH, media_type="application/octet-stream")
+
+    @router.post("/project")
+    async def open_project(key: str, request: Request, name: str = "") -> dict[str, str]:
+        """Takes a project file as the body, and opens it as a session of its own, whose key is the answer."""
+        sessions.get(key)
+        file = request.scope["body_file"]
+        snapshot = await run_in_threadpool(read_project, file, name[:200], secrets.token_urlsafe(16))
+        return {"key": (await run_in_threadpool(sessions.begin, snapshot)).key}
 
     @router.post("/upload")
     async def upload(key: str, request: Request, name: str = "") -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import webbrowser
 from pathlib import Path
@@ -18,7 +19,9 @@ from starlette.types import ASGIApp
 
 from diffusion_engine import EditableDiffusionEngine, UserError
 from editor.autosave import SessionStore
+from editor.project_files import read_project
 from editor.sessions import Sessions
+from editor.snapshot import Snapshot
 from editor.web.addresses import MCP
 from editor.web.body_limits import BodyLimits, Limits, private_temporary_files
 from editor.web.failures import apology
@@ -44,22 +47,27 @@ ICON = Path(__file__).parents[2] / "assets" / "icon.svg"
 @private_temporary_files()
 def run(settings: Settings) -> None:
     """Serves the editor until it is interrupted. Raises UserError if the port is taken or the model cannot be had."""
+    project = settings.project and read_project(settings.project, settings.project.name, secrets.token_urlsafe(16))
     listener = listen(settings.host, settings.port)
     engine = EditableDiffusionEngine.from_pretrained(
         settings.model,
         device=settings.device,
         dtype=settings.dtype,
-        cache_budget_bytes=settings.cache_budget_bytes,
+        cache_memory_bytes=settings.cache_memory_bytes,
+        cache_disk_bytes=settings.cache_disk_bytes,
+        cache_dir=settings.cache_dir,
+        cache_dtype=settings.cache_dtype,
         offline=settings.offline,
     )
     server = Server(engine, listener, settings.output_dir, settings.sessions_dir, settings.auth, settings.mcp)
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     address = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
-    print(f"Deltabrush is open at {address} (Ctrl+C stops it).", flush=True)
+    page = f"{address}/#session={server.begin(project)}" if project else address
+    print(f"Deltabrush is open at {page} (Ctrl+C stops it).", flush=True)
     if settings.mcp:
         print(f"Assistants find it at {address}{MCP} (MCP, streamable HTTP).", flush=True)
     if settings.open_browser:
-        webbrowser.open(address)
+        webbrowser.open(page)
     try:
         server.run()
     finally:
@@ -84,6 +92,10 @@ class Server(uvicorn.Server):
         self._sessions = Sessions(engine, self._store)
         app, self._gradio = build_app(self._sessions, host, port, output_dir, auth, mcp=mcp)
         super().__init__(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5))
+
+    def begin(self, project: Snapshot) -> str:
+        """Opens a project as a session; returns the key."""
+        return self._sessions.begin(project).key
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         super().run(sockets or [self._listener])

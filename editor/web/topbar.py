@@ -8,15 +8,17 @@ from typing import Any
 import gradio as gr
 
 from editor.images import READABLE
+from editor.project_files import SUFFIX
 from editor.web.components import component
 
 EVENTS = ("new", "undo", "redo", "opened", "rename")
-ACCEPTED = ",".join(f"image/{kind.lower()}" for kind in READABLE)
+ACCEPTED = ",".join([*(f"image/{kind.lower()}" for kind in READABLE), SUFFIX])
 EXPORTS = [("png", "PNG"), ("webp", "WebP"), ("jpg", "JPEG")]
 
 
 def topbar(model: str, **options: Any) -> gr.HTML:
-    """Its value: {"session", "id", "name", "export": address without suffix or None, "can": {"new", "undo", "redo"}}.
+    """Its value: {"session", "id", "name", "export": address without suffix or None, "can"}; "can" says of new, save,
+    undo and redo whether there is something to do.
 
     Events: new, undo, redo; rename carries {"id", "name"}; opened says that a picture file has arrived in the session.
     """
@@ -28,6 +30,7 @@ def topbar(model: str, **options: Any) -> gr.HTML:
         <label class="button" role="button" tabindex="0" data-title="top.open.title">
           <span data-word="top.open"></span><input type="file" accept="{ACCEPTED}" hidden>
         </label>
+        <button type="button" class="save" data-word="top.save" data-title="top.save.title"></button>
         <details class="export" hidden>
           <summary class="button" data-word="top.export" data-title="top.export.title"></summary>
           <div class="menu">

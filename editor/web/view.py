@@ -66,6 +66,7 @@ def topbar_value(session: EditSession) -> dict[str, Any]:
         "export": export_url(session, shown) if shown else None,
         "can": {
             "new": current is not None,
+            "save": len(session.history) > 0,
             "undo": session.before is not None,
             "redo": session.proposal is None and session.history.next is not None,
         },

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.registry import register
+from kernels.stored_rows import StoredRows
 
 
 @register("attend_rows", "torch")
@@ -17,22 +18,21 @@ def attend_rows(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    base_key: Tensor,
-    base_value: Tensor,
+    base_key: StoredRows,
+    base_value: StoredRows,
     active: Tensor,
     heads: int,
     branch_of: tuple[int, ...],
 ) -> Tensor:
-    if active.numel() == base_key.shape[1]:
+    if active.numel() == base_key.count:
         return _attend(query, key, value, heads)  # nothing recorded is left to read
-    if base_key.dtype != query.dtype:
-        base_key, base_value = base_key.to(query.dtype), base_value.to(query.dtype)
-    if branch_of == tuple(range(base_key.shape[0])):
-        return _attend_composite(query, key, value, base_key, base_value, active, heads)
+    keys, values = base_key.whole(query.dtype), base_value.whole(query.dtype)
+    if branch_of == tuple(range(base_key.branches)):
+        return _attend_composite(query, key, value, keys, values, active, heads)
     out = torch.empty_like(query)
     for segment, branch in enumerate(branch_of):
         s, b = slice(segment, segment + 1), slice(branch, branch + 1)
-        out[s] = _attend_composite(query[s], key[s], value[s], base_key[b], base_value[b], active, heads)
+        out[s] = _attend_composite(query[s], key[s], value[s], keys[b], values[b], active, heads)
     return out
 
 

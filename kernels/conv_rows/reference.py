@@ -9,6 +9,7 @@ from torch import Tensor
 from kernels.conv_rows.taps import Taps
 from kernels.product_rows import product_rows
 from kernels.registry import register
+from kernels.stored_rows import StoredRows
 
 # The gathered neighbours [rows, 9 * Cin] are made in pieces that stay in the last-level cache: a whole 9x buffer costs
 # as much as its product, a piece a tenth of that. Products want at least a few hundred rows.
@@ -21,7 +22,7 @@ _BOX_ROWS = 640
 @register("conv_rows", "torch")
 def conv_rows(
     active: Tensor,
-    base: Tensor,
+    base: StoredRows,
     taps: Taps,
     weight: Tensor,
     bias: Tensor,
@@ -85,7 +86,7 @@ def _normalised(rows: Tensor, affine: tuple[Tensor, Tensor] | None, out: Tensor)
 
 def _source(
     active: Tensor,
-    base: Tensor,
+    base: StoredRows,
     taps: Taps,
     branch_of: tuple[int, ...],
     affine: tuple[Tensor, Tensor] | None,
@@ -95,11 +96,7 @@ def _source(
     segments, rows, channels = active.shape
     source = active.new_empty(segments, taps.rows_per_segment, channels)
     live, halo, filled = source[:, :rows], source[:, rows:-1], source[:, :-1]
-    for segment, branch in enumerate(branch_of):
-        if base.dtype == source.dtype:
-            torch.index_select(base[branch], 0, taps.halo, out=halo[segment])
-        else:
-            halo[segment] = base[branch].index_select(0, taps.halo)
+    base.gather_into(halo, taps.halo, branch_of)
     _normalised(active, affine, live)
     _normalised(halo, affine, halo)
     if silu:

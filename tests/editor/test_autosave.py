@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -108,15 +109,46 @@ def not_an_object(folder: Path) -> None:
     (folder / MANIFEST).write_text("[1, 2]")
 
 
+def one_bit(folder: Path) -> None:
+    flip(folder / "base.png", 200)
+
+
+def one_bit_of_the_manifest(folder: Path) -> None:
+    flip(folder / MANIFEST, 30)
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
 def change(folder: Path, what) -> None:
-    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest = json.loads((folder / MANIFEST).read_bytes().partition(b"\n")[0])
     what(manifest)
-    (folder / MANIFEST).write_text(json.dumps(manifest))
+    (folder / MANIFEST).write_bytes(signed(manifest))
+
+
+def signed(manifest: dict) -> bytes:
+    """A manifest as the program writes it, whatever it says."""
+    line = json.dumps(manifest).encode()
+    return line + b"\n" + hashlib.sha256(line).hexdigest().encode() + b"\n"
 
 
 @pytest.mark.parametrize(
     "damage",
-    [broken_json, newer_format, picture_gone, picture_cut_off, unknown_current, id_out_of_the_folder, not_an_object],
+    [
+        *(
+            broken_json,
+            newer_format,
+            picture_gone,
+            picture_cut_off,
+            unknown_current,
+            id_out_of_the_folder,
+            not_an_object,
+        ),
+        *(one_bit, one_bit_of_the_manifest),
+    ],
 )
 def test_a_damaged_session_is_put_aside_and_never_overwritten(store: SessionStore, damage) -> None:
     folder = saved(store, snapshot(entry("base")))
@@ -137,6 +169,30 @@ def test_the_newest_state_wins_and_pictures_are_written_once(store: SessionStore
     written = (folder / "e0.png").stat().st_mtime_ns
     saved(store, snapshot(*[entry(f"e{number}") for number in range(7)]))
     assert (folder / "e0.png").stat().st_mtime_ns == written
+
+
+def test_a_mask_and_its_place_change_together_and_old_masks_go(store: SessionStore) -> None:
+    for number in range(3):
+        folder = saved(store, snapshot(entry("base"), draft=Draft(number, 0, PNG + bytes([number]))))
+    (folder / ".deltabrush-0.part").write_bytes(b"left by a crash")
+    saved(store, snapshot(entry("base"), draft=Draft(7, 0, PNG)))
+    assert store.load("secret").draft == Draft(7, 0, PNG)
+    assert len(list(folder.iterdir())) == 3  # the picture, the mask, the manifest
+
+
+def test_a_session_of_the_first_format_opens_and_is_kept_in_the_present_one(store: SessionStore) -> None:
+    folder = saved(store, snapshot(entry("base"), entry("edit", "base")))
+    told = json.loads((folder / MANIFEST).read_bytes().partition(b"\n")[0])
+    entries = [{name: value for name, value in one.items() if name != "area"} for one in told["entries"]]
+    first = {"format": 1, "current": "base", "mask": {"left": 3, "top": 4}, "entries": entries}
+    (folder / MANIFEST).write_text(json.dumps(first))
+    (folder / "mask.png").write_bytes(PNG)
+    opened = store.load("secret")
+    assert [e.id for e in opened.entries] == ["base", "edit"] and opened.current_id == "base"
+    assert opened.draft == Draft(3, 4, PNG) and not opened.areas and not opened.versions
+    saved(store, opened)
+    assert store.load("secret") == opened
+    assert b'"format": 2' in (folder / MANIFEST).read_bytes() and not (folder / "mask.png").exists()
 
 
 def test_row23_the_quota_removes_the_session_unused_for_longest(tmp_path: Path) -> None:

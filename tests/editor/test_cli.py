@@ -383,7 +383,7 @@ def test_no_command_opens_the_editor(monkeypatch: pytest.MonkeyPatch) -> None:
                 "anna:secret",
                 "--output-dir",
                 "pictures",
-                "--cache-budget",
+                "--cache-memory",
                 "1.5",
                 "--no-browser",
                 "--mcp",
@@ -395,8 +395,11 @@ def test_no_command_opens_the_editor(monkeypatch: pytest.MonkeyPatch) -> None:
         == 0
     )
     settings = opened[0]
+    assert settings.project is None
+    assert main(["--port", "8000", "open", "work.deltabrush", "--no-browser"]) == 0
+    assert (opened[1].project, opened[1].port, opened[1].open_browser) == (Path("work.deltabrush"), 8000, False)
     assert (settings.port, settings.host, settings.auth) == (8000, "0.0.0.0", "anna:secret")
-    assert (settings.output_dir, settings.cache_budget_bytes, settings.mcp) == (Path("pictures"), 3 * 2**29, True)
+    assert (settings.output_dir, settings.cache_memory_bytes, settings.mcp) == (Path("pictures"), 3 * 2**29, True)
     assert (settings.open_browser, settings.device, settings.offline, settings.model) == (False, "cpu", True, "starter")
 
 

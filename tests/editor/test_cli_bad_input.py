@@ -104,10 +104,15 @@ REFUSED = {
         "unrecognized arguments: --step 3; see deltabrush generate --help.",
     ),
     "unknown-editor-option": (["--hots=x"], "unrecognized arguments: --hots=x; see deltabrush --help."),
+    "no-project": (["open", "gone.deltabrush"], "gone.deltabrush does not exist: check the name."),
+    "a-project-that-is-none": (
+        ["open", "photo.png"],
+        "photo.png is not a Deltabrush project: choose a file that ends in .deltabrush.",
+    ),
     "unknown-command": (
         ["paint"],
-        "COMMAND: invalid choice: 'paint' (choose from 'generate', 'edit', 'bench', 'eval', "
-        "'models'); see deltabrush --help.",
+        "COMMAND: invalid choice: 'paint' (choose from 'open', 'generate', 'edit', 'bench', "
+        "'eval', 'models'); see deltabrush --help.",
     ),
     "editor-option": (
         ["--port", "99", "generate", "p", "-o", "o.png"],

@@ -39,8 +39,10 @@ def test_half_a_password_is_none(auth: str) -> None:
         ({"port": 0}, "--port"),
         ({"port": 65536}, "--port"),
         ({"port": -1}, "--port"),
-        ({"cache_budget_bytes": -1}, "--cache-budget"),
+        ({"cache_memory_bytes": -1}, "--cache-memory"),
+        ({"cache_disk_bytes": -1}, "--cache-disk"),
         ({"output_dir": Path(__file__)}, "--output-dir"),
+        ({"cache_dir": Path(__file__)}, "--cache-dir"),
     ],
     ids=str,
 )

@@ -20,7 +20,6 @@ from diffusion_engine import (
     EditableDiffusionEngine,
     EngineError,
     Progress,
-    StepCache,
     StepPolicy,
     UserError,
     Version,
@@ -49,14 +48,12 @@ def recording_of(engine: EditableDiffusionEngine, version: Version) -> Recording
     return recording
 
 
-def snapshot(recording: Recording) -> list[dict[str, torch.Tensor]]:
-    return [{name: rows.clone() for name, rows in slot.rows.items()} for slot in recording.slots if slot is not None]
+def snapshot(recording: Recording) -> list[torch.Tensor]:
+    return [slot.block.memory.clone() for slot in recording.slots if slot is not None]
 
 
-def same(a: list[dict[str, torch.Tensor]], b: list[dict[str, torch.Tensor]]) -> bool:
-    return len(a) == len(b) and all(
-        set(x) == set(y) and all(torch.equal(x[name], y[name]) for name in x) for x, y in zip(a, b, strict=True)
-    )
+def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -287,7 +284,7 @@ def test_a_recording_that_fails_ends_neither_waiting_nor_the_engine(
 
 
 def test_budget_holds_and_edits_work_without_a_recording(base: Version) -> None:
-    engine = EditableDiffusionEngine.from_pretrained("starter", cache_budget_bytes=1 << 20)
+    engine = EditableDiffusionEngine.from_pretrained("starter", cache_memory_bytes=1 << 20, cache_disk_bytes=0)
     small = engine.generate("the sea", **QUICK)
     assert engine.cache_bytes <= 1 << 20
     [candidate] = engine.edit(small.id, MASK, "a cat")
@@ -301,7 +298,7 @@ def test_least_recently_used_recording_is_evicted_and_made_again() -> None:
     one = probe.generate("the sea", **QUICK)
     budget = int(probe.cache_bytes * 1.5)
     probe.close()
-    engine = EditableDiffusionEngine.from_pretrained("starter", cache_budget_bytes=budget)
+    engine = EditableDiffusionEngine.from_pretrained("starter", cache_memory_bytes=budget, cache_disk_bytes=0)
     first = engine.generate("the sea", **QUICK)
     engine.generate("green hills", **QUICK)
     assert engine.cache_bytes <= budget
@@ -408,9 +405,9 @@ def test_generating_what_cannot_be_decoded_keeps_nothing(
     decoder = starter._bench.model.decoder  # pyright: ignore[reportPrivateUsage]
 
     def broken(*_: Any, **__: Any) -> Any:
-        return torch.full((1, 3, 128, 128), float("nan")), StepCache()
+        return torch.full((1, 3, 128, 128), float("nan"))
 
-    monkeypatch.setattr(type(decoder), "record", broken)
+    monkeypatch.setattr(type(decoder), "record_into", broken)
     with pytest.raises(EngineError, match="not numbers"):
         starter.generate("the sea", **QUICK)
     assert starter.cache_bytes == held

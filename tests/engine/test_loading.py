@@ -106,7 +106,8 @@ def test_files_that_may_run_code_are_refused(tmp_path: Path, name: str) -> None:
         ({"device": "toaster"}, "toaster"),
         ({"dtype": "int3"}, "int3"),
         ({"cache_dtype": "int3"}, "int3"),
-        ({"cache_budget_bytes": -1}, "budget"),
+        ({"cache_memory_bytes": -1}, "memory"),
+        ({"cache_disk_bytes": -1}, "disk space"),
     ],
     ids=lambda value: next(iter(value.items())).__str__() if isinstance(value, dict) else "",
 )

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 from PIL import Image
 
-from diffusion_engine import Cancelled, Prediction, Progress, UserError
+from diffusion_engine import Cancelled, Prediction, Progress, SavedVersion, UserError
 
 PREDICTED_TILE_PX = 8
 
@@ -107,6 +107,28 @@ class PaintingEngine:
     def commit(self, candidate):
         self.calls.append("commit")
         return self._add(candidate.image, candidate.parent_id, candidate.prompt, candidate.seed)
+
+    def export_version(self, version_id):
+        version = self.version(version_id)
+        facts = {name: getattr(version, name) for name in ("prompt", "seed", "steps", "sampler", "guidance")}
+        facts |= {"negative_prompt": "", "size": list(version.image.size), "model": self.model_name}
+        facts |= {"condition": ["", ""], "prompts": [{"start": 0, "texts": [[version.prompt, ""]]}]}
+        arrays = {
+            "cells": np.ones((2, 3), np.bool_),
+            "latents": np.full((2, 4, 6), len(version.id), np.float32),
+            "weights": np.ones(5, np.float32),
+            "prompts.0.0": np.zeros(6, np.int32),
+        }
+        return SavedVersion(version.parent_id, facts, arrays)
+
+    def is_ours(self, saved):
+        return saved.facts["model"] == self.model_name
+
+    def restore_version(self, lineage, image):
+        self.calls.append("restore")
+        facts = lineage[-1].facts
+        assert list(image.size) == facts["size"]
+        return self._add(image.copy(), None, facts["prompt"], facts["seed"])
 
     def version(self, version_id):
         if version_id not in self.versions:

@@ -176,7 +176,7 @@ def translate(page: Page, sentence: str) -> str:
 
 ZH = WORDS["zh-CN"]
 NAMES = {"Deltabrush", "PNG", "WebP", "JPEG", "GIF", "BMP", "MB", "x", "painted", "ddim", "euler", "xyzzy", "v"}
-KEYS = {*"BEFCGILOPRVZ", "Ctrl", "Shift", "Delete", "Tab", "token"}
+KEYS = {*"BEFCGILOPRSVZ", "Ctrl", "Shift", "Delete", "Tab", "token"}
 SEEN = "const seen = (it) => it.checkVisibility({ visibilityProperty: true });"
 TEXTS = f"""() => {{
     {SEEN}

@@ -1,5 +1,5 @@
-// Pictures and masks that come in: chosen, dropped anywhere on the page, or pasted.
-import { shared } from "./session.js";
+// Pictures, projects and masks that come in: chosen, dropped anywhere on the page, or pasted. Projects that go out.
+import { moveTo, shared } from "./session.js";
 
 let opened = () => {};
 let useMask = async () => false;
@@ -64,10 +64,21 @@ async function looksLikeMask(file) {
 
 export async function openFile(file) {
   if (!file || !shared.key) return;
+  const isProject = await file.slice(0, 2).text() === "PK";   // what it is, whatever it is called
   const query = new URLSearchParams({ name: file.name });
-  const response = await fetch(`/sessions/${shared.key}/upload?${query}`, { method: "POST", body: file });
-  if (response.ok) opened();
-  else complain(await response.text());
+  const address = `/sessions/${shared.key}/${isProject ? "project" : "upload"}?${query}`;
+  const response = await fetch(address, { method: "POST", body: file });
+  if (!response.ok) complain(await response.text());
+  else if (isProject) moveTo((await response.json()).key);
+  else opened();
+}
+
+// Saves all of the session in one file, which the server keeps as well.
+export async function saveProject() {
+  const response = await fetch(`/sessions/${shared.key}/save`, { method: "POST" });
+  if (!response.ok) return complain(await response.text());
+  const { name } = await response.json();
+  Object.assign(document.createElement("a"), { href: `/sessions/${shared.key}/saved.deltabrush`, download: name }).click();
 }
 
 // The picture at an address, decoded; null without one, and where it is gone.

@@ -34,6 +34,11 @@ function hold(key, options) {
 
 // What Python gets when the page has loaded: the session to go on with, and what this browser remembers.
 export async function arrive() {
+  const asked = new URLSearchParams(location.hash.slice(1)).get("session");   // by the command line
+  if (asked) {
+    sessionStorage.setItem(OWN, asked);
+    history.replaceState(null, "", location.pathname);
+  }
   const before = sessionStorage.getItem(OWN);
   let key = before && await hold(before, { signal: AbortSignal.timeout(RELOAD_MS) }) ? before : null;
   for (const each of before ? [] : recent()) {
@@ -53,6 +58,12 @@ export function own(key) {
   sessionStorage.setItem(OWN, key);
   localStorage.setItem(RECENT, JSON.stringify([key, ...recent().filter((each) => each !== key)].slice(0, REMEMBERED)));
   window.dispatchEvent(new Event("deltabrush:session"));
+}
+
+// This window goes on in the session `key`. The one it leaves stays as it is, for a new window to go on with.
+export function moveTo(key) {
+  sessionStorage.setItem(OWN, key);
+  location.reload();
 }
 
 // ---- settings

@@ -1,5 +1,5 @@
 // The bar above the canvas: opening and exporting pictures, undo and redo of edits, the theme, the list of shortcuts.
-import { openFile, receive } from "./files.js";
+import { openFile, receive, saveProject } from "./files.js";
 import { listen, shortcuts } from "./keys.js";
 import { fill, say, translate } from "./words.js";
 
@@ -15,6 +15,7 @@ export function start(element, props, events, watch) {
   function update() {
     const { id = null, name = "", export: address = null, can = {} } = props.value || {};
     for (const button of element.querySelectorAll("[data-send]")) button.disabled = !can[button.dataset.send];
+    find(".save").disabled = !can.save;
     find(".name").hidden = id === null;
     if (document.activeElement !== find(".name")) find(".name").value = translate(name);
     find(".export").hidden = !address;
@@ -24,6 +25,7 @@ export function start(element, props, events, watch) {
   }
 
   for (const button of element.querySelectorAll("[data-send]")) button.onclick = () => events[button.dataset.send]();
+  find(".save").onclick = saveProject;
   const name = find(".name");
   name.onchange = () => events.rename({ id: props.value.id, name: name.value });
   name.onkeydown = (event) => {
@@ -74,6 +76,7 @@ export function start(element, props, events, watch) {
 
   const send = (name) => () => (props.value?.can[name] ? events[name]() : false);
   listen([
+    { keys: ["Ctrl+s"], word: "keys.save", act: () => (props.value?.can.save ? void saveProject() : false) },
     { keys: [","], word: "keys.edit.undo", act: send("undo") },
     { keys: ["."], word: "keys.edit.redo", act: send("redo") },
     { keys: ["?"], word: "keys.help", act: help },
