@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw
 
 from diffusion_engine import EditableDiffusionEngine, Version
 from training.backgrounds import LANDS, SCENES, SKIES
-from training.captions import article
+from training.captions import article, with_article
 from training.colours import PAINTS
 from training.judge import COLOURS, OBJECTS, accuracy, load_judge
 from training.objects import cutouts, objects
@@ -48,13 +48,11 @@ class Case:
 
     @property
     def scene(self) -> str:
-        under = self.sky if self.sky.startswith("northern") else f"{article(self.sky)} {self.sky}"
-        return f"{self.land} under {under}"
+        return f"{self.land} under {'the' if self.sky.endswith('lights') else article(self.sky)} {self.sky}"
 
     @property
     def words(self) -> str:
-        named = f"{self.colour} {self.thing}" if self.colour else self.thing
-        return f"{article(named)} {named}"
+        return with_article(f"{self.colour} {self.thing}" if self.colour else self.thing)
 
     @property
     def mask(self) -> NDArray[np.uint8]:
@@ -144,8 +142,8 @@ def measure(engine: EditableDiffusionEngine, count: int) -> dict[str, Any]:
         made.asked.append(case)
         edited.pictures.append(_looked_at(edit_picture(engine, base, case, case.words), case.box))
         edited.asked.append(case)
-        patches.append(_looked_at(edit_picture(engine, base, case, case.patch), case.box))
-        if case.number % CASES_PER_SCENE == CASES_PER_SCENE - 1:
+        patches.append(edit_picture(engine, base, case, case.patch).crop(_within(case)))
+        if case.number % CASES_PER_SCENE == CASES_PER_SCENE - 1 or case is asked[-1]:
             engine.forget(base.id)
     return {
         "judge_on_composed_scenes": accuracy(load_judge()),
@@ -179,6 +177,14 @@ def _looked_at(picture: Image.Image, box: tuple[int, int, int, int]) -> Image.Im
     side = min(SIZE, round(CONTEXT * max(box[2] - box[0], box[3] - box[1])))
     left, top = (int(np.clip(round(centre - side / 2), 0, SIZE - side)) for centre in middle)
     return picture.crop((left, top, left + side, top + side))
+
+
+def _within(case: Case) -> tuple[int, int, int, int]:
+    """The largest box inside the mask: around it, the judge would see the scene."""
+    left, top, right, bottom = case.box
+    inset = (1 - 0.5**0.5) / 2 if case.outline == "ellipse" else 0.05
+    across, down = round((right - left) * inset), round((bottom - top) * inset)
+    return left + across, top + down, right - across, bottom - down
 
 
 def _share(right: Iterable[bool]) -> float:

@@ -228,8 +228,11 @@ class RowsDelta(_Kept):
 
         active: per level, the plan's active rows. There is one segment per branch of the cache.
         """
+        branches = torch.arange(cache.branches, device=active[0].device)[:, None]
+        counts = zip(active, self.shape.level_rows, strict=True)
+        stacked = [(rows + branches * count).flatten() for rows, count in counts]  # [B * M] per level
         for name, rows in self.rows.items():
-            cache.rows[name].swap(active[self.shape.rows[name].level], rows)
+            cache.rows[name].swap(stacked[self.shape.rows[name].level], rows)
         for name in self.shape.norms:
             mine, theirs = self.sums(name), cache.sums(name)
             held = theirs.clone()

@@ -79,12 +79,14 @@ class StoredRows:
         else:
             self.data.copy_(rows)
 
-    def swap(self, active: Tensor, rows: StoredRows) -> None:
-        """Exchanges the listed rows of each branch with `rows` [B, M, C] kept alike, byte for byte on both sides."""
+    def swap(self, stacked: Tensor, rows: StoredRows) -> None:
+        """Exchanges listed rows with `rows` [B, M, C] kept alike, byte for byte on both sides.
+
+        stacked: int64 [B * M], rows of all branches, one branch after the other
+        """
         for mine, theirs in ((self.data, rows.data), (self.scale, rows.scale)):
             if mine is not None and theirs is not None:
-                for branch in range(mine.shape[0]):
-                    swap_rows(mine[branch], active, theirs[branch])
+                swap_rows(mine.flatten(0, 1), stacked, theirs.flatten(0, 1))
 
 
 def as_stored(rows: Tensor | StoredRows) -> StoredRows:

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from diffusion_engine import Candidate, EditableDiffusionEngine, Prediction, UserError, Version
 from diffusion_engine.cost_model import PassTimer
-from diffusion_engine.recording import RecordingStore
+from diffusion_engine.recording_store import RecordingStore
 from tests.engine.conftest import square
 
 SIZES = [(128, 128), (200, 77), (65, 130)]

@@ -67,6 +67,7 @@ def test_masks_lie_within_the_picture() -> None:
     [
         ("a lake", "clear blue sky", "cat", None, "a cat", "a lake under a clear blue sky"),
         ("a road", "foggy sky", "umbrella", None, "an umbrella", "a road under a foggy sky"),
+        ("a road", "northern lights", "jeans", None, "jeans", "a road under the northern lights"),
         ("the sea", "orange sunset sky", "car", "orange", "an orange car", "the sea under an orange sunset sky"),
     ],
 )
@@ -243,6 +244,7 @@ def test_a_perfect_model_scores_high(quick: None) -> None:
     for way in ("generation", "edit"):
         assert found[way]["object_top1"] >= 0.9 and found[way]["colour"] >= 0.8, found
     assert found["generation"]["background"] >= 0.8, found
+    assert found["edit"]["background"] >= 0.5, "a part of a landscape is hard to name even where it is right"
     assert found["judge_on_composed_scenes"] == {"object_top1": 0.97} and found["vae_db"] == 31
 
 
