@@ -18,8 +18,8 @@ from PIL import Image, ImageDraw
 
 from diffusion_engine import EditableDiffusionEngine, Version
 from training.backgrounds import LANDS, SCENES, SKIES
-from training.captions import article, with_article
 from training.colours import PAINTS
+from training.grammar import article, with_article
 from training.judge import COLOURS, OBJECTS, accuracy, load_judge
 from training.objects import cutouts, objects
 from training.starter import load

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from training.interiors import COLOURS, INTERIORS, Interior, article, draw_interior
+from training.grammar import with_article
+from training.interiors import COLOURS, INTERIORS, Interior, draw_interior
 from training.lands import LANDS, Land, draw_land, lands_under
 from training.skies import SKIES, draw_sky, draw_weather
 from training.textures import Array, Place, Region
@@ -57,21 +58,21 @@ def _regions(land: Land, sky: str) -> tuple[Region, ...]:
     return (*above, *land.regions)
 
 
-def _with_article(sky: str) -> str:
-    return sky if sky == "northern lights" else article(sky)
+def _named(sky: str) -> str:
+    return sky if sky == "northern lights" else with_article(sky)
 
 
 def _sky_phrases(sky: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((_with_article(sky), sky)))
+    return tuple(dict.fromkeys((_named(sky), sky)))
 
 
 _WEATHER = {"rainy sky": "in the rain", "foggy sky": "in the fog", "snowy night sky": "on a snowy night"}
 
 
 def _land_phrases(land: str, sky: str) -> tuple[str, ...]:
-    under = "the northern lights" if sky == "northern lights" else article(sky)
+    under = "the northern lights" if sky == "northern lights" else with_article(sky)
     weather = (f"{land} {_WEATHER[sky]}",) if sky in _WEATHER else ()
-    return (f"{land} under {under}", f"{land}, {sky}", land, f"{_with_article(sky)} over {land}", *weather)
+    return (f"{land} under {under}", f"{land}, {sky}", land, f"{_named(sky)} over {land}", *weather)
 
 
 def _interior_phrases(name: str) -> tuple[str, ...]:
@@ -90,7 +91,7 @@ SCENES: tuple[str, ...] = _distinct(
         LANDS,
         (name for name in INTERIORS if " and " not in name),
         ("a wooden table",),
-        (f"{article(colour)} wall" for colour in COLOURS),
+        (f"{with_article(colour)} wall" for colour in COLOURS),
     )
 )
 """What the regions of backgrounds are called."""
@@ -101,7 +102,7 @@ ALL_PHRASES: tuple[str, ...] = _distinct(
         *map(_sky_phrases, SKIES),
         *map(_interior_phrases, INTERIORS),
         ("a wooden table",),
-        (f"{article(colour)} wall" for colour in COLOURS),
+        (f"{with_article(colour)} wall" for colour in COLOURS),
         *(_land_phrases(land, sky) for sky in SKIES for land in lands_under(sky)),
     )
 )

@@ -6,7 +6,6 @@ picture stays, so half of the captions name one thing and leave the rest out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from training.backgrounds import ALL_PHRASES, Background
 from training.colours import ALSO_CALLED, PAINTS, RGB
+from training.grammar import plural, with_article
 from training.layouts import Layout, Placed
 from training.objects import objects
 
@@ -21,26 +21,6 @@ OBJECT_ALONE = 0.5  # of the captions of pictures with objects
 SYNONYM = 0.35
 NATURAL_COLOUR = 0.35
 NO_ARTICLE = 0.25
-# words that are named without an article, and have no other plural
-MASS = frozenset(
-    (
-        *("jeans", "trousers", "pants", "gloves", "socks", "glasses", "spectacles", "sunglasses", "swords", "bubbles"),
-        *("grapes", "cherries", "blueberries", "berries", "pancakes", "fries", "chips", "cattle", "coral"),
-        *("milk", "honey", "coffee", "tea", "soda", "beer", "cheese", "bread", "chocolate", "popcorn"),
-        *("corn", "maize", "broccoli", "fire", "ice", "soap"),
-    )
-)
-SAME_IN_PLURAL = ("fish", "sheep", "deer", "shrimp", "bison", "buffalo", "craft")
-PLURALS = {
-    "wolf": "wolves",
-    "leaf": "leaves",
-    "loaf": "loaves",
-    "scarf": "scarves",
-    "mouse": "mice",
-    "snowman": "snowmen",
-    "tomato": "tomatoes",
-    "volcano": "volcanoes",
-}
 JOINS = {
     "sky": ("in",),
     "space": ("in",),
@@ -91,42 +71,6 @@ def phrase(random: np.random.Generator, placed: Placed) -> str:
     return words if random.random() < NO_ARTICLE else with_article(words)
 
 
-def with_article(words: str) -> str:
-    """The name of one thing with its article, if it takes one: "an orange fish", "a glass of milk", "blue jeans"."""
-    return words if _around_last_word(words)[1] in MASS else f"{article(words)} {words}"
-
-
-def article(words: str) -> str:
-    """a or an, by the sound of the words."""
-    vowel = words[0] in "aeiou" and not words.startswith(("uni", "ufo", "euro", "one"))
-    return "an" if vowel or words.startswith(("x-ray", "suv")) else "a"
-
-
-def plural(words: str) -> str:
-    """The name of several things: "red balloons", "glasses of milk"."""
-    before, last, after = _around_last_word(words)
-    return f"{before}{_plural_word(last)}{after}"
-
-
-def _around_last_word(words: str) -> tuple[str, str, str]:
-    """What is before and after the word that says what the thing is: "full ", "glass", " of milk"."""
-    named, *after = re.split("( of | with )", words, maxsplit=1)
-    before, space, last = named.rpartition(" ")
-    return before + space, last, "".join(after)
-
-
-def _plural_word(word: str) -> str:
-    if word in MASS or word.endswith(SAME_IN_PLURAL):
-        return word
-    if word in PLURALS:
-        return PLURALS[word]
-    if word.endswith(("s", "sh", "ch", "x")):
-        return f"{word}es"
-    if word.endswith("y") and word[-2] not in "aeiou":
-        return f"{word[:-1]}ies"
-    return f"{word}s"
-
-
 def vocabulary() -> list[str]:
     """Every phrase that captions are made of: what a tokenizer should know as whole words."""
     names = [name for thing in objects() for name in (thing.name, *thing.synonyms)]
@@ -165,7 +109,7 @@ def _all_of(random: np.random.Generator, placed: Sequence[Placed]) -> str:
     first = placed[0]
     if len(placed) > 1 and all((one.thing, one.paint) == (first.thing, first.paint) for one in placed):
         return f"{'two' if len(placed) == 2 else 'three'} {plural(_described(random, first))}"
-    names = [phrase(random, one) for one in sorted(placed, key=lambda one: one.x)]
+    names = [phrase(random, one) for one in placed]
     if len(names) == 1:
         aside = abs(first.x - 0.5) > 0.17 and random.random() < 0.5
         return f"{names[0]} on the {'left' if first.x < 0.5 else 'right'}" if aside else names[0]

@@ -7,7 +7,6 @@ The student is sampled by DDIM with trailing timesteps and guidance 1.
 
 from __future__ import annotations
 
-import argparse
 import copy
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,11 +14,10 @@ from pathlib import Path
 import torch
 from diffusers import StableDiffusionPipeline, UNet2DConditionModel
 
-from diffusion_engine.allocator import keep_freed_memory
 from training.diffusion_run import DiffusionRun
 from training.latent_pool import Batch
-from training.run import Plan
-from training.starter import STARTER, load
+from training.run import Plan, run_options
+from training.starter import load
 
 STEPS = 4
 TEACHER_STEPS = 4  # for each of the student's
@@ -82,14 +80,8 @@ class FewSteps(DiffusionRun):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m training.few_steps", description="Distils the starter model.")
-    parser.add_argument("--start", type=Path, default=STARTER, help="the model folder to distil")
-    parser.add_argument("--work", type=Path, default=Path("outputs/few-steps"), help="folder of the checkpoints")
-    parser.add_argument("--output", type=Path, default=Path("outputs/few-steps-unet"), help="where to write the UNet")
-    parser.add_argument("--steps", type=int, default=4000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = run_options("few_steps", "Distils the starter model.", "few-steps", "few-steps-unet", 4000)
     options = parser.parse_args(arguments)
-    keep_freed_memory()
     pipeline = load(options.start)
     run = FewSteps(pipeline, Plan(options.steps, LEARNING_RATE, options.seed), options.work)
     run.train()

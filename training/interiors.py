@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from training.colours import RGB
+from training.grammar import with_article
 from training.skies import DAYLIGHT, draw_clouds
 from training.textures import (
     Array,
@@ -23,20 +25,7 @@ from training.textures import (
     varied,
 )
 
-COLOURS = {
-    "red": rgb(205, 40, 45),
-    "orange": rgb(238, 135, 40),
-    "yellow": rgb(245, 210, 60),
-    "green": rgb(70, 160, 75),
-    "blue": rgb(55, 110, 205),
-    "purple": rgb(125, 70, 175),
-    "pink": rgb(240, 150, 185),
-    "white": rgb(240, 240, 238),
-    "black": rgb(35, 35, 40),
-    "grey": rgb(135, 138, 142),
-    "brown": rgb(125, 85, 55),
-    "turquoise": rgb(60, 185, 185),
-}
+COLOURS = {name: rgb(*channels) for name, channels in RGB.items()}
 
 
 @dataclass(frozen=True)
@@ -51,17 +40,12 @@ class Interior:
     horizon: float | None = None
 
 
-def article(name: str) -> str:
-    """The name with "a" or "an" before it."""
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
-
-
 def plain_name(colour: str) -> str:
     return f"a plain {colour} background"
 
 
 def table_name(colour: str) -> str:
-    return f"a wooden table and {article(colour)} wall"
+    return f"a wooden table and {with_article(colour)} wall"
 
 
 def draw_interior(random: np.random.Generator, size: int) -> Interior:
@@ -98,7 +82,7 @@ def _table(random: np.random.Generator, size: int) -> Interior:
     boards.onto(image, 0.8)
     paint(image, below(edge, size) - below(edge + 0.012, size), wood * 1.25)
     paint(image, np.exp(-np.clip(edge - y, 0, 1) / 0.02) * (1 - below(edge, size)) * 0.2, rgb(30, 25, 25))
-    wall = f"{article(name)} wall"
+    wall = f"{with_article(name)} wall"
     regions = (Region(wall, 0, edge), Region("a wooden table", edge, 1))
     return Interior(table_name(name), image, DAYLIGHT, regions, "table", edge)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import time
 from abc import ABC, abstractmethod
@@ -14,12 +15,15 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from diffusion_engine.allocator import keep_freed_memory
 from training import checkpoints
 from training.optimizers import MuonAndAdamW
+from training.starter import STARTER
 
 SAVE_SECONDS = 300
 REPORT_STEPS = 50
 CURVE = "curve.csv"
+OUTPUTS = Path("outputs")
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Run(ABC):
     """Trains modules and keeps an average of their weights. folder: of its checkpoints and its curve."""
 
     def __init__(self, modules: dict[str, nn.Module], plan: Plan, folder: Path) -> None:
+        keep_freed_memory()
         self.modules, self.plan = nn.ModuleDict(modules), plan
         self._folder = folder
         self._optimizer = MuonAndAdamW(self.modules.values(), plan.learning_rate)
@@ -115,3 +120,14 @@ class Run(ABC):
             self._optimizer.load_state(groups["optimizer"])
             self.step, self._curve = facts["step"], [(int(step), float(loss)) for step, loss in facts["curve"]]
             print(f"goes on from step {self.step}", flush=True)
+
+
+def run_options(name: str, description: str, work: str, output: str, steps: int) -> argparse.ArgumentParser:
+    """The options that runs share, with these defaults. name: of the module; work, output: folders below outputs."""
+    parser = argparse.ArgumentParser(prog=f"python -m training.{name}", description=description)
+    parser.add_argument("--start", type=Path, default=STARTER, help="the model folder to begin with")
+    parser.add_argument("--work", type=Path, default=OUTPUTS / work, help="folder of the checkpoints")
+    parser.add_argument("--output", type=Path, default=OUTPUTS / output, help="where to write what was trained")
+    parser.add_argument("--steps", type=int, default=steps, help=f"steps in all (default {steps})")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser

@@ -8,7 +8,6 @@ the output while it is trained, and is then thrown away. To any program it is an
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from diffusers import AutoencoderKL, StableDiffusionPipeline
 from torch import nn
 from transformers import CLIPTextConfig, CLIPTextModel
 
-from diffusion_engine.allocator import keep_freed_memory
 from training.backgrounds import Background, draw_background
 from training.captions import Description, describe, vocabulary
 from training.colours import PAINTS
@@ -28,8 +26,8 @@ from training.compositor import Compositor
 from training.latent_pool import encode
 from training.layouts import Arranger, Layout, Placed
 from training.objects import objects
-from training.run import Plan, Run
-from training.starter import STARTER, export, load
+from training.run import Plan, Run, run_options
+from training.starter import export, load
 from training.tokenizer import POSITIONS, SLOTS, adopt_tokenizer, make_tokenizer
 
 ACROSS = 4  # parts of a thumbnail a side
@@ -134,14 +132,8 @@ def widened(encoder: CLIPTextModel) -> CLIPTextModel:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m training.text_encoder", description="Trains the text encoder.")
-    parser.add_argument("--start", type=Path, default=STARTER, help="the model folder to begin with")
-    parser.add_argument("--work", type=Path, default=Path("outputs/text-encoder"), help="folder of the checkpoints")
-    parser.add_argument("--output", type=Path, default=Path("outputs/worded-model"), help="where to write the model")
-    parser.add_argument("--steps", type=int, default=3000, help=f"steps in all, {BATCH} captions each")
-    parser.add_argument("--seed", type=int, default=0)
+    parser = run_options("text_encoder", "Trains the text encoder.", "text-encoder", "worded-model", 3000)
     options = parser.parse_args(arguments)
-    keep_freed_memory()
     pipeline: Any = load(options.start)
     tokenizer = make_tokenizer(vocabulary())
     adopt_tokenizer(pipeline.text_encoder, pipeline.tokenizer, tokenizer)

@@ -6,7 +6,6 @@ weights, and frames that grow. It starts from a model folder, and writes the ave
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -15,11 +14,10 @@ import torch
 from diffusers import StableDiffusionPipeline
 from torch import nn
 
-from diffusion_engine.allocator import keep_freed_memory
 from training.diffusion_run import DiffusionRun
 from training.latent_pool import Batch
-from training.run import Plan
-from training.starter import STARTER, export, load
+from training.run import Plan, run_options
+from training.starter import export, load
 
 # The loss is of v, which is that of the picture times 1 + SNR; from this SNR on it is held back. Below it is not: with
 # min-SNR weights (arXiv:2303.09556) noisy steps, where words decide shapes, counted too little.
@@ -55,14 +53,8 @@ class TextToImage(DiffusionRun):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m training.text_to_image", description="Trains the starter model.")
-    parser.add_argument("--start", type=Path, default=STARTER, help="the model folder to begin with")
-    parser.add_argument("--work", type=Path, default=Path("outputs/text-to-image"), help="folder of the checkpoints")
-    parser.add_argument("--output", type=Path, default=Path("outputs/starter-model"), help="where to write the model")
-    parser.add_argument("--steps", type=int, default=20_000, help="steps in all; at most 96 pictures each")
-    parser.add_argument("--seed", type=int, default=0)
+    parser = run_options("text_to_image", "Trains the starter model.", "text-to-image", "starter-model", 20_000)
     options = parser.parse_args(arguments)
-    keep_freed_memory()
     pipeline = load(options.start)
     run = TextToImage(pipeline, Plan(options.steps, LEARNING_RATE, options.seed), options.work)
     run.train()

@@ -7,7 +7,6 @@ of their gradients, of reduced pictures, and of the first layers of the judge, w
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,13 +18,12 @@ import torch.nn.functional as F
 from diffusers import AutoencoderKL
 from torch import nn
 
-from diffusion_engine.allocator import keep_freed_memory
 from training.backgrounds import draw_background
 from training.compositor import Compositor
 from training.judge import HELD_OUT, Judge, load_judge
 from training.layouts import Arranger
-from training.run import Plan, Run
-from training.starter import STARTER, decoded, device, encoded, load
+from training.run import Plan, Run, run_options
+from training.starter import decoded, device, encoded, load
 
 CHANNELS = (16, 32, 64, 128)
 NOISE = 0.05  # of the latents' own spread
@@ -126,19 +124,13 @@ def reconstruction_db(vae: AutoencoderKL, scenes: int = 48, side: int = 512) -> 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m training.vae", description="Trains the autoencoder.")
-    parser.add_argument("--start", type=Path, default=STARTER, help="the model folder whose autoencoder goes on")
+    parser = run_options("vae", "Trains the autoencoder.", "vae", "starter-vae", 2000)
     parser.add_argument("--decoder-only", action="store_true", help="freeze the encoder; else it begins anew")
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--work", type=Path, help="folder of the checkpoints (default: outputs/vae or vae-decoder)")
-    parser.add_argument("--output", type=Path, default=Path("outputs/starter-vae"), help="where to write it")
     options = parser.parse_args(arguments)
-    keep_freed_memory()
     begun: Any = load(options.start).vae if options.decoder_only else new_vae()
     vae: AutoencoderKL = begun.to(device(), memory_format=torch.channels_last)
     judge = load_judge().requires_grad_(False).to(vae.device)
-    work = options.work or Path("outputs") / ("vae-decoder" if options.decoder_only else "vae")
+    work = options.work / ("decoder" if options.decoder_only else "whole")  # one does not go on from the other
     plan = Plan(options.steps, 0.003 if options.decoder_only else 0.02, options.seed, decay=0.4)
     run = VaeRun(vae, plan, work, decoder_only=options.decoder_only, judge=judge)
     run.train()

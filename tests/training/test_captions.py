@@ -9,8 +9,9 @@ import pytest
 from transformers import CLIPTokenizer
 
 from tests.training.conftest import Drawn, plain, put, whole
-from training.captions import article, caption, describe, phrase, plural, vocabulary, with_article
+from training.captions import caption, describe, phrase, vocabulary
 from training.colours import ALSO_CALLED, PAINTS, RGB
+from training.grammar import article, plural, with_article
 from training.layouts import Placed
 from training.objects import Object, objects
 from training.tokenizer import WORDS
