@@ -18,13 +18,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.evaluate import SIZE, STEPS, psnr, triples
 from benchmarks.measuring import arguments, interleaved, publish
+from benchmarks.picture_measures import psnr
 from benchmarks.shapes import sd15_engine
+from benchmarks.triples import SIZE, STEPS, triples
 from diffusion_engine import EditableDiffusionEngine
 from diffusion_engine.cache_settings import CacheSettings
 from kernels import StoredRows, product_rows
 
+AREAS = (0.05, 0.10)
 FORMATS = ("fp32", "bf16", "fp16", "int8", "auto")
 
 
@@ -35,16 +37,16 @@ def table(scenes: int, steps: int) -> list[dict[str, Any]]:
         one: {"against_fp32_db": [], "against_dense_db": [], "edit_s": []} for one in FORMATS
     }
     sizes: dict[str, dict[str, float]] = {}
-    for case in triples(scenes):
+    for case in triples(scenes, AREAS):
         inside, pictures, dense = case.mask > 0, dict[str, Any](), None
         for one, engine in engines.items():
             base = engine.generate(case.scene, size=(SIZE, SIZE), steps=steps, seed=case.number)
             full, begun = engine.cache_bytes, time.perf_counter()
-            [candidate] = engine.edit(base.id, case.mask, case.thing, seed=100 + case.number, mode="sparse")
+            [candidate] = engine.edit(base.id, case.mask, case.words, seed=case.seed, mode="sparse")
             found[one]["edit_s"].append(time.perf_counter() - begun)
             pictures[one] = np.asarray(candidate.image)
             if dense is None:
-                dense = engine.edit(base.id, case.mask, case.thing, seed=100 + case.number, mode="dense")[0].image
+                dense = engine.edit(base.id, case.mask, case.words, seed=case.seed, mode="dense")[0].image
             share = (engine.cache_bytes - full) / full / candidate.report.active_fraction
             sizes[one] = {"recording_bytes": full, "edit_over_active_share": share}
             engine.forget(base.id)
@@ -94,12 +96,12 @@ def spilling(memory: float, disk: float, steps: int) -> dict[str, Any]:
         begun = time.perf_counter()
         base = engine.generate("a picture", size=(SIZE, SIZE), steps=steps, seed=1)
         recorded, held = time.perf_counter() - begun, engine.memory().held
-        mask = triples(1)[0].mask
-        [candidate] = engine.edit(base.id, mask, "a cat", seed=2, mode="sparse")
+        first, second = triples(2, AREAS[:1])
+        [candidate] = engine.edit(base.id, first.mask, first.words, seed=2, mode="sparse")
         tip = engine.commit(candidate)
         report = engine.memory()
         passes = engine.dense_passes
-        again = engine.edit(tip.id, triples(1)[1].mask, "a dog", seed=3, mode="sparse")[0].report
+        again = engine.edit(tip.id, second.mask, second.words, seed=3, mode="sparse")[0].report
         figures = {
             "steps": steps,
             "guidance": base.guidance,

@@ -1,8 +1,9 @@
-"""`python -m training.vae`: trains the autoencoder on crops of composed scenes, or with `--decoder-only` its decoder.
+"""`python -m training.vae`: trains the autoencoder on crops of composed scenes.
 
 The latents are means with a little noise: sampling from a posterior made them grow until the noise was drowned.
-With the encoder frozen the decoder can be improved at any time without touching a trained UNet. The loss is of pixels,
-of their gradients, of reduced pictures, and of the first layers of the judge, which care for outlines.
+With the encoder frozen the decoder can be improved at any time without touching a trained UNet; a trained encoder moves
+the latents a little, so that a UNet has to be trained on after it. The loss is of pixels, of their gradients, of
+reduced pictures, and of the first layers of the judge, which care for outlines.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ SIDES = (256, 512)  # of the scenes that crops are cut from
 CROP = 96
 SCENES_AT_ONCE, CROPS_PER_SCENE = 8, 6
 SCENE_USES = 4
+LEARNING_RATE, LEARNING_RATE_ANEW = 0.004, 0.02
 
 
 def new_vae() -> AutoencoderKL:
@@ -81,7 +83,7 @@ class Crops:
 def difference(made: torch.Tensor, wanted: torch.Tensor, judge: Judge | None) -> torch.Tensor:
     """made, wanted: [n, 3, s, s], -1..1."""
     error = made - wanted
-    total = error.abs().mean() + 4 * error.square().mean() + F.avg_pool2d(error, 4).abs().mean()
+    total = error.abs().mean() + 10 * error.square().mean() + F.avg_pool2d(error, 4).abs().mean()
     total = total + 0.5 * (error.diff(dim=2).abs().mean() + error.diff(dim=3).abs().mean())
     if judge is not None:
         outlines = judge.body[:2]
@@ -125,13 +127,16 @@ def reconstruction_db(vae: AutoencoderKL, scenes: int = 48, side: int = 512) -> 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = run_options("vae", "Trains the autoencoder.", "vae", "starter-vae", 2000)
-    parser.add_argument("--decoder-only", action="store_true", help="freeze the encoder; else it begins anew")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--decoder-only", action="store_true", help="freeze the encoder")
+    how.add_argument("--anew", action="store_true", help="begin from nothing instead of the model in --start")
     options = parser.parse_args(arguments)
-    begun: Any = load(options.start).vae if options.decoder_only else new_vae()
+    begun: Any = new_vae() if options.anew else load(options.start).vae
     vae: AutoencoderKL = begun.to(device(), memory_format=torch.channels_last)
     judge = load_judge().requires_grad_(False).to(vae.device)
     work = options.work / ("decoder" if options.decoder_only else "whole")  # one does not go on from the other
-    plan = Plan(options.steps, 0.003 if options.decoder_only else 0.02, options.seed, decay=0.4)
+    rate = LEARNING_RATE_ANEW if options.anew else LEARNING_RATE
+    plan = Plan(options.steps, rate, options.seed, decay=0.4)
     run = VaeRun(vae, plan, work, decoder_only=options.decoder_only, judge=judge)
     run.train()
     vae.load_state_dict(run.averaged["vae"].state_dict())
