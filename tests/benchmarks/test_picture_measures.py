@@ -47,7 +47,7 @@ def test_the_rim_is_what_lies_inside_near_the_border() -> None:
         pytest.param(RAMP, 0.95, 1.05, id="a ramp that goes on"),
         pytest.param(NOISE, 0.9, 1.1, id="noise that goes on"),
         pytest.param(pasted(GREY, GREY + 60), 50, 70, id="a flat patch of another colour"),
-        pytest.param(pasted(RAMP, RAMP + 30), 8, 15, id="a ramp with a step"),
+        pytest.param(pasted(RAMP, RAMP + 30), 10, 20, id="a ramp with a step"),
         pytest.param(pasted(NOISE, GREY), 0.9, 2.5, id="texture that ends"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -14,9 +16,7 @@ CASES = triples(len(SCENES))
 def test_they_are_always_the_same_and_cover_everything() -> None:
     assert triples(len(SCENES)) == CASES and CASES[:8] == triples(2)
     assert len(CASES) == 48 and [case.number for case in CASES] == list(range(48))
-    assert {(case.area, case.outline) for case in CASES} == {
-        (area, way) for area in AREAS for way in ("blob", "stroke")
-    }
+    assert {(case.area, case.outline) for case in CASES} == set(itertools.product(AREAS, ("blob", "stroke")))
     assert {case.scene for case in CASES} == set(SCENES)
 
 
