@@ -17,7 +17,7 @@ from training.run import Plan, Run
 OBJECT_WEIGHT = 2.0  # added to the loss of latents that show an object: shapes are the hard part
 LATENTS_PER_STEP = 96 * 16**2  # larger frames come in smaller batches, so every step costs about the same
 POOL_LATENTS = 4096 * 16**2
-REUSE = 4.0  # how often each encoded sample is seen
+REUSE = 8.0  # how often each encoded sample is seen
 Curriculum = tuple[tuple[float, dict[int, float]], ...]
 """From which share of the steps on, how often which frame (latents a side) is drawn."""
 

@@ -40,6 +40,7 @@ PART_BEHIND = 4 * (BEHIND // ACROSS) ** 2
 BATCH = 192
 BACKGROUNDS = 2048
 LEARNING_RATE = 0.01
+LONG, CAPTIONS_IN_LONG = 0.1, 4  # share of prompts that go on into the SLOTS, and what they are made of
 
 
 class TextEncoderRun(Run):
@@ -63,6 +64,7 @@ class TextEncoderRun(Run):
         grounds = [self._grounds[index] for index in chosen]
         layouts = [self._arranger.arrange(self.random, ground.place, ground.horizon) for ground in grounds]
         told = [describe(self.random, *one) for one in zip(layouts, grounds, strict=True)]
+        told = [self._longer(one, told) if self.random.random() < LONG else one for one in told]
         tokens = self._tokenizer(
             [one.words for one in told], padding="max_length", truncation=True, return_tensors="pt"
         )
@@ -74,6 +76,13 @@ class TextEncoderRun(Run):
         named = torch.tensor([one.names_place for one in told])
         behind = (seen[..., OBJECTS * PART :] - self._behind[chosen]).square().mean((1, 2))
         return error + (behind * named).mean()
+
+    def _longer(self, first: Description, others: Sequence[Description]) -> Description:
+        """A prompt that goes on with other captions: what it names first still has its thumbnails."""
+        more = [others[index] for index in self.random.integers(len(others), size=CAPTIONS_IN_LONG - 1)]
+        everything = [first, *more]
+        named = tuple(thing for one in everything for thing in one.named)
+        return Description(", ".join(one.words for one in everything), named, first.names_place)
 
     def _objects(self, told: Description) -> torch.Tensor:
         """[SLOTS, OBJECTS * PART]: the first objects that a caption names, zeros where it names fewer."""

@@ -23,7 +23,7 @@ from training.starter import export, load
 # min-SNR weights (arXiv:2303.09556) noisy steps, where words decide shapes, counted too little.
 MOST_SNR = 5.0
 NO_CAPTION = 0.1
-CURRICULUM = ((0.0, {16: 1.0}), (0.55, {16: 0.5, 32: 0.5}), (0.85, {16: 0.3, 32: 0.5, 64: 0.2}))
+CURRICULUM = ((0.0, {16: 1.0}), (0.5, {16: 0.5, 32: 0.5}), (0.8, {16: 0.25, 32: 0.5, 64: 0.25}))
 LEARNING_RATE = 0.012
 
 
