@@ -19,7 +19,7 @@ def measure(repeats: int) -> list[dict[str, Any]]:
     plain, unet = sd15_unet(), sd15_unet()
     sparse = SparseUNet(unet)  # moves the weights to channels-last storage
     latents, states = torch.randn(BRANCHES, 4, SIDE, SIDE), torch.randn(BRANCHES, 77, 768)
-    timestep, text = 500, TextContext(states)
+    timestep, text = 500, TextContext.of(states)
     _, cache = sparse.record(latents, timestep, text)
     costs = network_costs(unet, sparse.level_count)
     return against_dense(

@@ -48,7 +48,8 @@ class Edit:
         model, settings = bench.model, base.settings
         self._branches, self._count = settings.branches, len(edit.seeds)
         self._shape = bench.latent_shape(settings)
-        self._text = model.encode_text(edit.prompt, edit.negative_prompt, self._branches)
+        self._weights = bench.weights()
+        self._text = bench.texts.encoded(edit.prompt, edit.negative_prompt, self._branches, self._weights)
         # SDXL's pooled text is a condition of the whole picture, so an edit keeps the base's; its own prompt acts
         # through cross-attention, row by row.
         self._added = model.added_condition(base.state.condition, settings.size, self._branches * self._count)
@@ -74,7 +75,7 @@ class Edit:
         self._scheduler.set_timesteps(settings.steps, device=model.device)
         self._steps, self._first_step = self._work.steps, self._work.start
         self._slots: list[list[SlotDelta]] = []
-        self._keys = bench.keys(settings, base.state)
+        self._keys = bench.keys(self._weights, settings, base.state)
         self._sparse_steps = self._dense_steps = 0
 
     def run(self) -> list[Candidate]:
@@ -124,7 +125,7 @@ class Edit:
                         start=start,
                         before=self._base.state if start else None,
                     ),
-                    deltas=CandidateDeltas(self._recording, self._slots, self._count, index),
+                    deltas=CandidateDeltas(self._recording, self._weights, self._slots, self._count, index),
                 )
             )
         return candidates
@@ -274,7 +275,9 @@ def keep_candidate(bench: Workbench, recording: Recording, candidate: Candidate,
     branches, steps = version.settings.branches, version.state.trajectory.steps
     recording.checkout(candidate.parent_id)
     own = candidate.deltas.own(branches, bench.store)
-    for slot, (delta, key) in enumerate(zip(own, bench.keys(version.settings, version.state), strict=True)):
+    for slot, (delta, key) in enumerate(
+        zip(own, bench.keys(candidate.deltas.weights, version.settings, version.state), strict=True)
+    ):
         if delta.rows is not None and slot < steps:
             bench.store.widen(recording, slot, branches)
         delta.key = key

@@ -482,5 +482,5 @@ def _untouched(bench: Workbench, base: Version, seed: int) -> Candidate:
     """The candidate of an edit with an empty mask: the base itself, whose recording serves it as it is."""
     report = Report("sparse", 0.0, [0.0] * bench.model.unet.level_count, {"total": 0.0}, 0.0, bench.store.nbytes, 0, 0)
     unchanged = [[SlotDelta(unchanged=True)] for _ in range(base.state.trajectory.steps + 1)]
-    deltas = CandidateDeltas(bench.store.find(base.id), unchanged, 1, 0)
+    deltas = CandidateDeltas(bench.store.find(base.id), bench.weights(), unchanged, 1, 0)
     return Candidate(base.image, seed, base.id, base.prompt, base.negative_prompt, report, base.state, deltas)

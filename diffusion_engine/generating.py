@@ -37,7 +37,8 @@ def generate(
     """A picture from a prompt, recorded step by step."""
     watch, model, branches = Stopwatch(), bench.model, settings.branches
     shape = bench.latent_shape(settings)
-    text = model.encode_text(prompt, negative_prompt, branches)
+    weights = bench.weights()
+    text = bench.texts.encoded(prompt, negative_prompt, branches, weights)
     added = model.added_condition(text, settings.size, branches)
     watch.lap("text")
     scheduler = make_scheduler(model.scheduler_config, settings.sampler)
@@ -74,7 +75,7 @@ def generate(
     bench.preview_map = PreviewMap.fit(trajectory.final, planes)
     prompts = PromptMap.uniform(text, model.level_shapes(shape), model.device)
     state = VersionState(trajectory, prompts, pixels, condition=text)
-    for cache, key in zip(recording.slots, bench.keys(settings, state), strict=True):
+    for cache, key in zip(recording.slots, bench.keys(weights, settings, state), strict=True):
         if cache is not None:
             cache.key = key
     seconds = watch.stop()
@@ -104,7 +105,7 @@ def open_picture(
     """A version of an existing picture: its latents with one fixed noise field. Nothing is recorded yet."""
     watch, model = Stopwatch(), bench.model
     shape = bench.latent_shape(settings)
-    text = model.encode_text(prompt, negative_prompt, settings.branches)
+    text = bench.texts.encoded(prompt, negative_prompt, settings.branches, bench.weights())
     planes = picture_tensor(image, settings.padded, model.device)
     latents = model.encode_picture(planes)
     watch.lap("encode")
@@ -136,7 +137,7 @@ def record_slot(bench: Workbench, version: Version, recording: Recording, slot: 
     Returns False where the budget has no room for it.
     """
     trajectory = version.state.trajectory
-    key = bench.keys(version.settings, version.state)[slot]
+    key = bench.keys(bench.weights(), version.settings, version.state)[slot]
     if slot == trajectory.steps:
         record_decode(bench, recording, trajectory.final)
     else:

@@ -85,9 +85,9 @@ class Model:
         states = torch.cat([unconditional, conditional]) if guided else conditional
         words = (prompt, negative_prompt)
         if not self.is_xl:
-            return TextContext(states, words=words)
+            return TextContext.of(states, words=words)
         pooled = torch.cat([encoded[3], encoded[2]]) if guided else encoded[2]
-        return TextContext(states, pooled, words)
+        return TextContext.of(states, pooled, words)
 
     def added_condition(self, text: TextContext, size: tuple[int, int], segments: int) -> AddedCondition | None:
         """SDXL's pooled text and size conditioning for `segments` segments; None for other models."""

@@ -56,8 +56,7 @@ class PromptMap:
 
     def first_branch(self) -> PromptMap:
         """The map with the first guidance branch of each text only."""
-        firsts = (TextContext(t.states[:1], None if t.pooled is None else t.pooled[:1]) for t in self.texts)
-        return PromptMap(tuple(firsts), self.index)
+        return PromptMap(tuple(TextContext(text.parts[:1]) for text in self.texts), self.index)
 
     @property
     def states(self) -> Tensor:

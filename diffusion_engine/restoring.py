@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -80,12 +79,17 @@ def restored(
     trajectory = Trajectory(tuple(step[None].clone().to(model.device) for step in torch.from_numpy(latents)))
     planes = picture_tensor(image, settings.padded, model.device)
     pixels = tensor_pixels(planes, settings.size)[0]
-    encode = functools.cache(lambda prompt, negative: model.encode_text(prompt, negative, settings.branches))
-    condition = encode(*facts["condition"])
+    weights = bench.weights()
+
+    def encode(words: Sequence[str]) -> TextContext:
+        prompt, negative_prompt = words
+        return bench.texts.encoded(prompt, negative_prompt, settings.branches, weights)
+
+    condition = encode(facts["condition"])
     state: VersionState | None = None
     for told, levels in zip(reversed(facts["prompts"]), reversed(index), strict=True):
         rows = tuple(torch.tensor(level, dtype=torch.long, device=model.device) for level in levels)
-        prompts = PromptMap(tuple(encode(*text) for text in told["texts"]), rows)
+        prompts = PromptMap(tuple(encode(text) for text in told["texts"]), rows)
         # before an edit's start the latents are those of what it was made from: one trajectory serves all states
         state = VersionState(trajectory, prompts, pixels, condition, told["start"], state)
     assert state is not None, "a saved version has a prompt map"

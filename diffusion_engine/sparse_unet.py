@@ -202,4 +202,4 @@ class SparseUNet:
 def _row_prompts(text: Tensor | TextContext | RowPrompts) -> RowPrompts:
     if isinstance(text, RowPrompts):
         return text
-    return RowPrompts((text if isinstance(text, TextContext) else TextContext(text),))
+    return RowPrompts((text if isinstance(text, TextContext) else TextContext.of(text),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,30 +10,54 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-class TextContext:
-    """Text states of each guidance branch, with the cross-attention keys and values derived from them.
+class BranchText:
+    """An encoded prompt of one guidance branch, with the cross-attention keys and values derived from it.
 
-    They depend on the prompt and the weights alone, not on the step, so a context serves all steps of an edit. Make a
-    new one when either changes.
+    They depend on the prompt and the weights alone, not on the step, so one serves all steps, and all edits that share
+    the prompt (`text_cache.py`). Make a new one when either changes.
     """
 
-    def __init__(self, states: Tensor, pooled: Tensor | None = None, words: tuple[str, str] | None = None) -> None:
-        """states: [T, tokens, D], one row of the batch per branch; pooled: [T, P] where the model wants it (SDXL).
-        words: the prompt and the negative prompt that were encoded, where they are known."""
-        self.states = states
-        self.pooled = pooled
-        self.words = words
+    def __init__(self, states: Tensor, pooled: Tensor | None = None) -> None:
+        """states: [1, tokens, D]; pooled: [1, P] where the model wants it (SDXL)."""
+        self.states, self.pooled = states, pooled
         self._keys_values: dict[str, tuple[Tensor, Tensor]] = {}
 
     @property
-    def branches(self) -> int:
-        return self.states.shape[0]
+    def nbytes(self) -> int:
+        """Of all that is held so far."""
+        kept = [tensor for pair in self._keys_values.values() for tensor in pair]
+        return sum(tensor.nbytes for tensor in (self.states, self.pooled, *kept) if tensor is not None)
 
     def keys_values(self, attention: Any, name: str) -> tuple[Tensor, Tensor]:
-        """Keys and values of one cross-attention layer, [T, tokens, C] each."""
+        """Keys and values of one cross-attention layer, [1, tokens, C] each."""
         if name not in self._keys_values:
             self._keys_values[name] = attention.to_k(self.states), attention.to_v(self.states)
         return self._keys_values[name]
+
+
+class TextContext:
+    """The texts of the guidance branches. words: the prompt and the negative prompt, where they are known."""
+
+    def __init__(self, parts: Sequence[BranchText], words: tuple[str, str] | None = None) -> None:
+        self.parts, self.words = tuple(parts), words
+        pooled = [part.pooled for part in parts if part.pooled is not None]
+        self.states = torch.cat([part.states for part in parts])  # [T, tokens, D]
+        self.pooled = torch.cat(pooled) if pooled else None  # [T, P]
+
+    @staticmethod
+    def of(states: Tensor, pooled: Tensor | None = None, words: tuple[str, str] | None = None) -> TextContext:
+        """Of [T, tokens, D] and [T, P], one row of the batch per branch."""
+        alone = [None] * len(states) if pooled is None else pooled.split(1)
+        return TextContext([BranchText(*part) for part in zip(states.split(1), alone, strict=True)], words)
+
+    @property
+    def branches(self) -> int:
+        return len(self.parts)
+
+    def keys_values(self, attention: Any, name: str) -> tuple[Tensor, Tensor]:
+        """Keys and values of one cross-attention layer, [T, tokens, C] each."""
+        keys, values = zip(*(part.keys_values(attention, name) for part in self.parts), strict=True)
+        return torch.cat(keys), torch.cat(values)
 
 
 class RowPrompts:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from PIL import Image
 
+from diffusion_engine.fingerprint import WeightKeys
 from diffusion_engine.pictures import Pixels
 from diffusion_engine.recording import Recording, SlotDelta
 from diffusion_engine.recording_store import RecordingStore
@@ -129,6 +130,7 @@ class CandidateDeltas:
     """
 
     recording: Recording | None
+    weights: WeightKeys  # that the edit was computed with
     slots: list[list[SlotDelta]]  # [slot][picture]; rows are shared between pictures
     pictures: int
     index: int

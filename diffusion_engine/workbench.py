@@ -14,6 +14,7 @@ from torch import Tensor
 from diffusion_engine.activation_key import SlotKeys
 from diffusion_engine.cache_settings import CacheFormats
 from diffusion_engine.cost_model import PassTimer, dense_macs, network_costs, sparse_macs
+from diffusion_engine.fingerprint import WeightKeys
 from diffusion_engine.model import Model
 from diffusion_engine.noise import tile_noise
 from diffusion_engine.pictures import tensor_pixels
@@ -23,6 +24,7 @@ from diffusion_engine.recording_store import RecordingStore
 from diffusion_engine.regional import PromptMap
 from diffusion_engine.sparse_unet import AddedCondition
 from diffusion_engine.step_cache import StepCache
+from diffusion_engine.text_cache import TextCache
 from diffusion_engine.text_context import TextContext
 from diffusion_engine.versions import SamplingSettings, VersionState
 
@@ -57,6 +59,7 @@ class Workbench:
 
     def __post_init__(self) -> None:
         model = self.model
+        self.texts = TextCache(model)
         self.unet_costs = network_costs(model.pipeline.unet, model.unet.level_count)
         self.decoder_costs = network_costs(model.pipeline.vae.decoder, model.decoder.level_count, starts_coarse=True)
         self.preview_map = self._first_preview_map()
@@ -105,9 +108,13 @@ class Workbench:
         self.timer.calibrate_overhead(time.perf_counter() - begun, macs)
         self._calibrated = True
 
-    def keys(self, settings: SamplingSettings, state: VersionState) -> list[str]:
-        """What shapes the activations of a version with the weights as they are now: a key per slot."""
-        return SlotKeys(self.model, self.formats, settings).of(state)
+    def weights(self) -> WeightKeys:
+        """Of the model as it is now."""
+        return WeightKeys.of(self.model)
+
+    def keys(self, weights: WeightKeys, settings: SamplingSettings, state: VersionState) -> list[str]:
+        """What shapes the activations of a version: a key per slot."""
+        return SlotKeys(self.model, weights, self.formats, settings).of(state)
 
     def new_step_caches(
         self, recording: Recording, shape: tuple[int, int], branches: int, count: int = 1

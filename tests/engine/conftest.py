@@ -24,15 +24,15 @@ def starter() -> Generator[EditableDiffusionEngine]:
     engine.close()
 
 
-def _text_encoder(width: int, projected: bool = False) -> Any:
+def _text_encoder(tokenizer: CLIPTokenizer, width: int, projected: bool = False) -> Any:
     torch.manual_seed(8)
     config = CLIPTextConfig(
-        vocab_size=2048,
+        vocab_size=len(tokenizer),
         hidden_size=width,
         intermediate_size=2 * width,
         num_hidden_layers=2,
         num_attention_heads=2,
-        max_position_embeddings=24,
+        max_position_embeddings=tokenizer.model_max_length,
         projection_dim=20,
         bos_token_id=0,
         eos_token_id=1,
@@ -54,14 +54,14 @@ def save_pipeline(kind: str, folder: Path, **unet_changes: Any) -> Path:
     if kind == "sdxl":
         pipeline: Any = StableDiffusionXLPipeline(
             **parts,
-            text_encoder=_text_encoder(16),
-            text_encoder_2=_text_encoder(32, projected=True),
+            text_encoder=_text_encoder(tokenizer, 16),
+            text_encoder_2=_text_encoder(tokenizer, 32, projected=True),
             tokenizer_2=tokenizer,
         )
     else:
         pipeline = StableDiffusionPipeline(
             **parts,
-            text_encoder=_text_encoder(32 if kind == "sd1" else 48),
+            text_encoder=_text_encoder(tokenizer, 32 if kind == "sd1" else 48),
             safety_checker=None,
             feature_extractor=None,
             requires_safety_checker=False,

@@ -152,7 +152,7 @@ def test_rows_of_several_prompts_equal_the_regional_dense_pass(kind: str, name: 
     """A picture painted twice: over its recording, any plan's rows equal the regional dense pass."""
     sparse, (latents, _, added), _, _ = recorded(kind, (32, 32))
     width = sparse.unet.config["cross_attention_dim"]
-    texts = [TextContext(torch.randn(2, 7, width)) for _ in range(3)]
+    texts = [TextContext.of(torch.randn(2, 7, width)) for _ in range(3)]
     shapes = [(32 >> level, 32 >> level) for level in range(sparse.level_count)]
     prompts = PromptMap.uniform(texts[0], shapes, latents.device)
     prompts = prompts.painted(texts[1], masks((32, 32))["two blobs"]).painted(texts[2], masks((32, 32))["top-left"])

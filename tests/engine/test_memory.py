@@ -272,7 +272,7 @@ def test_34_what_shapes_activations_is_in_the_key(make: Make, change: dict[str, 
     engine = make()
     options: dict[str, Any] = {"prompt": "the sea", **QUICK}
     keys = [
-        engine._bench.keys(version.settings, version.state)  # pyright: ignore[reportPrivateUsage]
+        engine._bench.keys(engine._bench.weights(), version.settings, version.state)  # pyright: ignore[reportPrivateUsage]
         for version in (
             engine.generate(**options),
             engine.generate(**options),

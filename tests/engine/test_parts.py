@@ -38,7 +38,7 @@ def test_regional_dense_pass_gives_each_row_its_own_prompt() -> None:
     """The referee against diffusers' forward with one prompt: rows of a network whose rows meet only in cross-attention
     cannot be had, so the first cross-attention is compared, row by row."""
     sparse = SparseUNet(small_unet("sd1"))
-    texts = [TextContext(torch.randn(2, tokens, 32)) for tokens in (7, 7)]
+    texts = [TextContext.of(torch.randn(2, tokens, 32)) for tokens in (7, 7)]
     latents = torch.randn(2, 4, 32, 32)
     mask = masks((32, 32))["two blobs"]
     plan = sparse.plan(mask)
@@ -61,7 +61,7 @@ def test_regional_dense_pass_gives_each_row_its_own_prompt() -> None:
 def test_regional_pass_of_one_prompt_is_the_plain_one_and_processors_come_back() -> None:
     sparse = SparseUNet(small_unet("sd1"))
     before = dict(sparse.unet.attn_processors)
-    text, latents = TextContext(torch.randn(1, 7, 32)), torch.randn(1, 4, 32, 32)
+    text, latents = TextContext.of(torch.randn(1, 7, 32)), torch.randn(1, 4, 32, 32)
     plan = sparse.plan(masks((32, 32))["one row"])
     shapes = [level.shape for level in plan.levels]
     twice = PromptMap.uniform(text, shapes, latents.device).painted(text, masks((32, 32))["one row"])
@@ -74,7 +74,7 @@ def test_regional_pass_of_one_prompt_is_the_plain_one_and_processors_come_back()
 
 def test_prompts_without_rows_are_dropped() -> None:
     sparse = SparseUNet(small_unet("sd1"))
-    texts = [TextContext(torch.randn(1, 7, 32)) for _ in range(3)]
+    texts = [TextContext.of(torch.randn(1, 7, 32)) for _ in range(3)]
     dab, full = masks((32, 32))["one row"], masks((32, 32))["full"]
     plan = sparse.plan(dab)
     prompts = PromptMap.uniform(texts[0], [level.shape for level in plan.levels], torch.device("cpu"))
