@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from diffusion_engine.sparse_vae import SparseDecoder, SparseEncoder
     from diffusion_engine.step_cache import RowsDelta, StepCache
     from diffusion_engine.text_context import TextContext
-    from diffusion_engine.versions import Candidate, Report, Version
+    from diffusion_engine.versions import Candidate, Check, Report, Version
     from diffusion_engine.workload import Prediction
 
 # Loaded when first used: errors and tokens must not cost the seconds that PyTorch and diffusers take.
@@ -41,6 +41,7 @@ _HOMES = {
     "StepCache": "diffusion_engine.step_cache",
     "TextContext": "diffusion_engine.text_context",
     "Candidate": "diffusion_engine.versions",
+    "Check": "diffusion_engine.versions",
     "Report": "diffusion_engine.versions",
     "Version": "diffusion_engine.versions",
 }
@@ -56,6 +57,7 @@ __all__ = [
     "CancelToken",
     "Cancelled",
     "Candidate",
+    "Check",
     "Defaults",
     "EditableDiffusionEngine",
     "EngineError",

@@ -66,12 +66,17 @@ class BackgroundRecorder:
 
     def _record_next(self, version: Version, recording: Recording) -> bool | None:
         """Records one missing slot. Once nothing is left to try, returns whether the recording is complete."""
-        if self._bench.store.find(version.id) is not recording:
-            return False  # dropped, or evicted: recorded again when it is edited
+        if recording not in self._bench.store:
+            return False  # dropped: recorded again when it is edited
         recording.checkout(version.id)
         missing = [index for index, slot in enumerate(recording.slots) if slot is None]
         if not missing:
+            self._bench.store.complete(recording)
             return True
         # The decode goes right after the first step: an edit wants it soon, and it costs less than a step.
         order = sorted(missing, key=lambda index: 0.5 if index == len(recording.slots) - 1 else index)
-        return None if record_slot(self._bench, version, recording, order[0]) else False
+        if record_slot(self._bench, version, recording, order[0]):
+            return None
+        if recording.pending:
+            self._bench.store.drop(recording)
+        return False

@@ -117,6 +117,7 @@ class Edit:
                     prompt=edit.prompt,
                     negative_prompt=edit.negative_prompt,
                     report=report,
+                    edit=edit,
                     state=VersionState(
                         trajectory=whole.item(index),
                         prompts=self._prompts,
@@ -284,3 +285,12 @@ def keep_candidate(bench: Workbench, recording: Recording, candidate: Candidate,
         if delta.whole is not None:
             delta.whole.key = key
     recording.commit(version.id, candidate.parent_id, own)
+
+
+def untouched(bench: Workbench, base: Version, edit: ResolvedEdit) -> list[Candidate]:
+    """The candidates of an edit with an empty mask: the base itself, whose recording serves it as it is."""
+    report = Report("sparse", 0.0, [0.0] * bench.model.unet.level_count, {"total": 0.0}, 0.0, bench.store.nbytes, 0, 0)
+    unchanged = [[SlotDelta(unchanged=True)] for _ in range(base.state.trajectory.steps + 1)]
+    deltas = CandidateDeltas(bench.store.find(base.id), bench.weights(), unchanged, 1, 0)
+    shared = base.id, base.prompt, base.negative_prompt, report, edit, base.state, deltas
+    return [Candidate(base.image, seed, *shared) for seed in edit.seeds]

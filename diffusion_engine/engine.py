@@ -11,22 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from PIL import Image
 
 from diffusion_engine.active_rows import PlanPolicy
 from diffusion_engine.background import BackgroundRecorder
 from diffusion_engine.cache_settings import CacheSettings, MemoryReport
 from diffusion_engine.compute_thread import ComputeThread, Result
-from diffusion_engine.editing import Edit, keep_candidate
-from diffusion_engine.errors import EngineError, UserError
+from diffusion_engine.editing import Edit, keep_candidate, untouched
+from diffusion_engine.errors import UserError
 from diffusion_engine.generating import drift, generate, open_picture
 from diffusion_engine.layers import NormPolicy
 from diffusion_engine.limits import checked_size
 from diffusion_engine.model import Model, load_model
 from diffusion_engine.pictures import padded
 from diffusion_engine.progress import CancelToken, OnProgress
-from diffusion_engine.recording import Recording, SlotDelta
+from diffusion_engine.recording import Recording
 from diffusion_engine.recording_store import RecordingStore
 from diffusion_engine.requests import (
     EditRequest,
@@ -39,9 +38,13 @@ from diffusion_engine.requests import (
 from diffusion_engine.restoring import restored, sample_of, saved
 from diffusion_engine.samplers import SAMPLERS, make_scheduler
 from diffusion_engine.saved_versions import Array, SavedVersion
-from diffusion_engine.versions import Candidate, CandidateDeltas, Report, SamplingSettings, Version
+from diffusion_engine.second_try import with_second_try
+from diffusion_engine.verifying import verified
+from diffusion_engine.versions import Candidate, Check, SamplingSettings, Version
 from diffusion_engine.workbench import Workbench
 from diffusion_engine.workload import Prediction, Workload
+
+REFRESH_AT = 0.25  # about fifteen edits of 5 %; a picture opened or generated has 0 (docs/quality.md)
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class EditableDiffusionEngine:
         self._lock = threading.RLock()
         self._versions: dict[str, Version] = {}
         self._background = BackgroundRecorder(bench, compute)
+        self.refresh_at: float | None = REFRESH_AT  # estimated drift of a commit; None: never by itself
         weakref.finalize(self, compute.close)
         model = bench.model
         is_starter = model.name == "starter"
@@ -179,6 +183,13 @@ class EditableDiffusionEngine:
         self.version(version_id)
         self._computed(lambda: self._bench.store.drop_version(version_id))
 
+    def refresh(self, version_id: str) -> None:
+        """Records a version anew by dense passes, in the background: what rows outside earlier edits did not notice is
+        in its caches then. Until that is complete it keeps the caches it has; other versions keep theirs anyway."""
+        version = self.version(version_id)
+        recording = self._computed(lambda: self._bench.store.begin_again(version.id, version.state.trajectory.steps))
+        self._background.record(version, recording)
+
     @property
     def dense_passes(self) -> int:
         """Dense UNet calls made so far, by whatever asked for them."""
@@ -275,7 +286,7 @@ class EditableDiffusionEngine:
             policy=policy or StepPolicy(),
         ).resolve(base)
         if not edit.mask.any():
-            return [_untouched(self._bench, base, seed) for seed in edit.seeds]
+            return untouched(self._bench, base, edit)
         token = cancel or CancelToken()
 
         def work() -> list[Candidate]:
@@ -283,6 +294,14 @@ class EditableDiffusionEngine:
             return Edit(self._bench, base, recording, edit, on_progress, token).run()
 
         return self._computed(work, token)
+
+    def verify(
+        self, candidate: Candidate, *, on_progress: OnProgress | None = None, cancel: CancelToken | None = None
+    ) -> Check:
+        """Computes an edit once more densely, with the same noise and blending: how near by rows came to it, and a
+        candidate that may be committed in its place."""
+        base, token = self.version(candidate.parent_id), cancel or CancelToken()
+        return self._computed(lambda: verified(self._bench, base, candidate, on_progress, token), token)
 
     def commit(self, candidate: Candidate) -> Version:
         """Makes a candidate a version. The rows its edit computed become its cache: no dense pass is needed."""
@@ -308,6 +327,8 @@ class EditableDiffusionEngine:
         self._computed(keep_rows)
         self._keep(version)
         self._record_missing(version)
+        if self._computed(lambda: self._is_stale(version)):
+            self.refresh(version.id)
         return version
 
     def version(self, version_id: str) -> Version:
@@ -329,12 +350,7 @@ class EditableDiffusionEngine:
                         doomed.append(version.id)
                 for one in doomed:
                     self._versions.pop(one, None)
-            for one in doomed:
-                recording = self._bench.store.find(one)
-                if recording is not None and recording.root in doomed:
-                    self._bench.store.drop(recording)
-                elif recording is not None:
-                    recording.drop_subtree(one)
+            self._bench.store.forget(doomed)
 
         self._computed(drop)
 
@@ -408,19 +424,8 @@ class EditableDiffusionEngine:
     def _computed(self, work: Callable[[], Result], cancel: CancelToken | None = None) -> Result:
         """What `work` returns, on the thread that computes. An interrupted caller cancels what it waits for."""
 
-        def guarded() -> Result:
-            outcome = _attempt(work)
-            if outcome is None:
-                self._bench.store.evict_half()  # the machine has less memory than we were given
-                outcome = _attempt(work)
-            if outcome is None:
-                raise EngineError(
-                    "There was not enough memory; try a smaller picture, fewer variations or a smaller cache."
-                )
-            return outcome[0]
-
         try:
-            return self._compute.run(guarded)
+            return self._compute.run(lambda: with_second_try(work, self._bench.store.evict_half))
         except KeyboardInterrupt:
             if cancel is not None:
                 cancel.cancel()
@@ -450,6 +455,14 @@ class EditableDiffusionEngine:
         self._bench.store.add(recording)
         return recording
 
+    def _is_stale(self, version: Version) -> bool:
+        """Whether a version should be refreshed, and can be without anything else having to go."""
+        recording = self._bench.store.find(version.id)
+        if recording is None or self.refresh_at is None:
+            return False
+        needed = sum(slot.nbytes for slot in recording.slots if slot is not None)
+        return recording.drift_estimate(version.id) > self.refresh_at and self._bench.store.free >= needed
+
     def _record_missing(self, version: Version) -> None:
         def look() -> tuple[Recording, bool]:
             recording = self._bench.store.find(version.id) or self._new_recording(version)
@@ -461,26 +474,5 @@ class EditableDiffusionEngine:
             self._background.record(version, recording)
 
 
-def _attempt(work: Callable[[], Result]) -> tuple[Result] | None:
-    """What `work` returns; None where memory did not suffice. Its traceback, which would keep the tensors of what
-    failed alive, is gone then."""
-    try:
-        return (work(),)
-    except (torch.OutOfMemoryError, MemoryError):
-        return None
-    except RuntimeError as problem:  # a CPU allocation fails with a plain RuntimeError
-        if "can't allocate memory" not in str(problem):
-            raise
-        return None
-
-
 def _new_id() -> str:
     return uuid.uuid4().hex[:12]
-
-
-def _untouched(bench: Workbench, base: Version, seed: int) -> Candidate:
-    """The candidate of an edit with an empty mask: the base itself, whose recording serves it as it is."""
-    report = Report("sparse", 0.0, [0.0] * bench.model.unet.level_count, {"total": 0.0}, 0.0, bench.store.nbytes, 0, 0)
-    unchanged = [[SlotDelta(unchanged=True)] for _ in range(base.state.trajectory.steps + 1)]
-    deltas = CandidateDeltas(bench.store.find(base.id), bench.weights(), unchanged, 1, 0)
-    return Candidate(base.image, seed, base.id, base.prompt, base.negative_prompt, report, base.state, deltas)

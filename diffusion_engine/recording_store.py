@@ -60,6 +60,11 @@ class RecordingStore:
         return sum(tier.budget.held for tier in self._tiers)
 
     @property
+    def free(self) -> int:
+        """Bytes that fit without anything having to go, in all tiers."""
+        return sum(tier.budget.free for tier in self._tiers)
+
+    @property
     def faults(self) -> int:
         """Entries that were found broken or out of date so far, and dropped."""
         return self._faults + sum(recording.faults for recording in self._recordings)
@@ -67,14 +72,38 @@ class RecordingStore:
     def find(self, version: str) -> Recording | None:
         """The recording that can materialise `version`, now the most recently used."""
         for recording in self._recordings:
-            if version in recording:
+            if version in recording and not recording.pending:
                 self._recordings.remove(recording)
                 self._recordings.append(recording)
                 return recording
         return None
 
+    def __contains__(self, recording: Recording) -> bool:
+        return recording in self._recordings
+
     def add(self, recording: Recording) -> None:
         self._recordings.append(recording)
+
+    def begin_again(self, version: str, steps: int) -> Recording:
+        """A new recording of a version, which keeps the one it has until `complete`."""
+        for earlier in [one for one in self._recordings if one.pending and version in one]:
+            self.drop(earlier)
+        recording = Recording(version, steps)
+        recording.pending = True
+        self.add(recording)
+        return recording
+
+    def complete(self, recording: Recording) -> None:
+        """A recording that was begun again now is the one of its version; others keep what their rows stand on."""
+        if recording.pending:
+            self.forget([recording.root], but=recording)
+            recording.pending = False
+
+    def forget(self, versions: Sequence[str], but: Recording | None = None) -> None:
+        """Lets go of versions and of what only they need, in all recordings `but` one."""
+        for recording in [one for one in self._recordings if one is not but]:
+            if recording.forget(versions):
+                self.drop(recording)
 
     def drop(self, recording: Recording) -> None:
         self._recordings.remove(recording)
@@ -210,10 +239,11 @@ class RecordingStore:
         return -1 if kept is None else int(kept.block.is_file)
 
     def _by_value(self, keep: Recording | None) -> Iterator[_Part]:
-        """All that can be evicted, least valuable first. Of the recording that is at work only deltas can, and what
-        candidates hold is moved but not dropped: somebody is looking at them."""
+        """All that can be evicted, least valuable first. Of the recording that is at work only deltas can, of one that
+        it is to replace nothing, and what candidates hold is moved but not dropped: somebody is looking at them."""
         for recording in self._recordings:
-            if recording is not keep:
+            replaced = keep is not None and keep.pending and keep.root in recording
+            if recording is not keep and not replaced:
                 slots = [_Part(recording, slot) for slot, cache in enumerate(recording.slots) if cache is not None]
                 yield from sorted(slots, key=_seconds_per_byte)
                 yield from _deltas(recording)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from PIL import Image
 
@@ -14,6 +14,9 @@ from diffusion_engine.recording_store import RecordingStore
 from diffusion_engine.regional import PromptMap
 from diffusion_engine.text_context import TextContext
 from diffusion_engine.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from diffusion_engine.requests import ResolvedEdit
 
 
 @dataclass(frozen=True)
@@ -117,8 +120,17 @@ class Candidate:
     prompt: str
     negative_prompt: str
     report: Report
+    edit: ResolvedEdit = field(repr=False, compare=False)
     state: VersionState = field(repr=False, compare=False)
     deltas: CandidateDeltas = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Check:
+    """An edit beside the same one computed densely. psnr_db: inside the mask, infinite where they are equal."""
+
+    dense: Candidate
+    psnr_db: float
 
 
 @dataclass
