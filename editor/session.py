@@ -19,7 +19,7 @@ from editor.arguments import program_version
 from editor.history import Entry, History, Made, named
 from editor.images import Picture
 from editor.jobs import Job, Turns, Work
-from editor.proposals import MADE_WITH, MAX_TAKES, SETTINGS, Proposal, Take, made_by
+from editor.proposals import MADE_WITH, MAX_TAKES, SETTINGS, Proposal, Take, made_by, new_take_id
 from editor.requests import EditRequest, GenerateRequest
 from editor.snapshot import Draft, Snapshot
 from editor.workspace import Tiles, Workspace
@@ -164,11 +164,29 @@ class EditSession:
             cut = area.box.cut(blend)
             mode = "dense" if candidates[0].report.mode == "dense" else "sparse"
             tiles = self._workspace.predict(area, edit_mask, replace(request, mode=mode))
-            new = [Take(f"take-{secrets.token_hex(6)}", request, candidate, area, cut) for candidate in candidates]
+            new = [Take(new_take_id(), request, candidate, area, cut) for candidate in candidates]
             old = self.proposal.takes if self.proposal else ()
             self.proposal = Proposal((*old, *new)[-MAX_TAKES:], painted, new[0].id, tiles)
 
         return self._start(work, self.current.image.size)
+
+    def check(self) -> Job[None]:
+        """Starts computing the shown take once more, densely: how near it came is told, and the dense result waits
+        beside it, to be taken instead. Following the job raises as that of `edit`."""
+        if self.proposal is None or self.current is None:
+            raise UserError("There is nothing to check: paint something first.")
+        take = self.proposal.shown
+
+        def work(on_progress, token):
+            assert self.proposal is not None
+            check = self._workspace.verify(take.area, take.candidate, on_progress, token)
+            self.proposal = self.proposal.checked(take, check)
+
+        return self._start(work, self.current.image.size)
+
+    def versions(self) -> dict[str, str]:
+        """The engine's versions that stand for entries, by the entry's id."""
+        return self._workspace.versions()
 
     def cancel(self) -> None:
         """Stops the running job within a step; without one nothing happens."""

@@ -16,7 +16,7 @@ from editor.masks import Mask
 from editor.requests import EditRequest
 
 if TYPE_CHECKING:
-    from diffusion_engine import Candidate, EditableDiffusionEngine, SavedVersion, Version
+    from diffusion_engine import Candidate, Check, EditableDiffusionEngine, SavedVersion, Version
 
 
 @dataclass(frozen=True)
@@ -172,6 +172,18 @@ class Workspace:
             cancel=cancel,
         )
         return area, candidates
+
+    def verify(
+        self, area: Area, candidate: Candidate, on_progress: Callable[[Progress], None], cancel: CancelToken
+    ) -> Check:
+        """The same edit computed densely; previews have their place in the picture."""
+        return self._engine.verify(
+            candidate, on_progress=lambda progress: on_progress(area.moved(progress)), cancel=cancel
+        )
+
+    def versions(self) -> dict[str, str]:
+        """The engine's version of each entry that has one now."""
+        return {entry_id: area.version_id for entry_id, area in dict(self._areas).items()}
 
     def predict(self, area: Area, edit_mask: Mask, request: EditRequest) -> Tiles:
         """What an edit with this mask would recompute. Answers at once, also while the engine is busy."""

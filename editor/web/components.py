@@ -25,7 +25,7 @@ def line(between: str = " ", **options: Any) -> gr.HTML:
 
 
 def strip(**options: Any) -> gr.HTML:
-    """The takes to choose from: {"items": [{"id", "url", "name"}], "selected": id}; `pick` carries {"id"}."""
+    """The takes to choose from: {"items": [{"id", "url", "name", "dense"}], "selected": id}; `pick` carries {"id"}."""
     markup = '<div class="strip" role="group" data-label="takes.label"></div>'
     return component("strip", markup, ("pick",), **options)
 

@@ -60,6 +60,7 @@ class Parts:
     message: gr.HTML
     takes: gr.HTML
     keep: gr.Button
+    check: gr.Button
     drop: gr.Button
     dice: gr.Button
     history: gr.HTML
@@ -85,6 +86,7 @@ def lay_out(engine: EditableDiffusionEngine, examples: Sequence[Example]) -> Par
             takes = strip(elem_id="takes")
             with gr.Row(elem_id="verdict"):
                 keep = gr.Button(word("takes.keep"), size="sm", elem_id="keep")
+                check = gr.Button(word("takes.check"), size="sm", elem_id="check")
                 drop = gr.Button(word("takes.drop"), size="sm", elem_id="drop")
             strength = gr.Slider(0.05, 1, 1, step=0.05, label=word("strength.label"), elem_id="strength")
             edges = [(word("edge.soft"), "soft"), (word("edge.hard"), "hard")]
@@ -92,7 +94,7 @@ def lay_out(engine: EditableDiffusionEngine, examples: Sequence[Example]) -> Par
             more, dice = _more(engine)
     status = line(" - ", elem_id="status")
     settings = Controls(prompt=prompt, variations=variations, strength=strength, edge=edge, **more)
-    return Parts(key, top, canvas, settings, go, stop, message, takes, keep, drop, dice, history, status)
+    return Parts(key, top, canvas, settings, go, stop, message, takes, keep, check, drop, dice, history, status)
 
 
 def _more(engine: EditableDiffusionEngine) -> tuple[dict[str, Any], gr.Button]:

@@ -134,6 +134,15 @@ def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions, examples: dict[str,
         yield {parts.settings.seed: settings["seed"]}
         yield from follow(parts, session)
 
+    def check(key: str) -> Iterator[Shown]:
+        try:
+            session = sessions.get(key)
+            session.check()
+        except UserError as error:
+            yield {parts.message: [str(error)]}
+            return
+        yield from follow(parts, session)
+
     def stop(key: str) -> None:
         with suppress(UserError):  # a session that is gone runs nothing
             sessions.get(key).cancel()
@@ -160,6 +169,7 @@ def _wire(page: gr.Blocks, parts: Parts, sessions: Sessions, examples: dict[str,
         (parts.canvas, "example", example, [], None),
         (parts.takes, "pick", event(lambda session, it: session.choose(str(it.id))), [], None),
         (parts.keep, "click", action(EditSession.keep), [], None),
+        (parts.check, "click", check, [], None),
         (parts.drop, "click", action(EditSession.drop), [], None),
         (parts.history, "pick", event(lambda session, it: session.visit(str(it.id))), [], None),
         (parts.history, "rename", event(lambda session, it: session.rename(str(it.id), str(it.name))), [], None),

@@ -21,6 +21,7 @@ from editor.outputs import new_output
 from editor.project_files import SUFFIX, read_project, save_project
 from editor.sessions import Sessions
 from editor.snapshot import Draft
+from editor.web.memory import memory_value, version_of
 from editor.web.progress import progress_events
 from editor.web.questions import Painted, prompt_report
 from editor.web.view import tiles_value
@@ -117,6 +118,25 @@ def add_routes(app: FastAPI, sessions: Sessions, output_dir: Path) -> None:
         draft = Draft(asked.left, asked.top, data) if data else None
         tiles = await run_in_threadpool(session.paint, draft, asked.request(), settled=asked.settled)
         return tiles_value(tiles) if tiles else None
+
+    @router.get("/memory")
+    def memory(key: str) -> dict[str, Any]:
+        """What caches hold, by picture and by kind of memory."""
+        return memory_value(sessions.engine, sessions.get(key))
+
+    @router.delete("/memory/{entry_id}")
+    def drop_cache(key: str, entry_id: str) -> dict[str, Any]:
+        """Lets go of what is kept of a picture; an edit of it records it again. Answers what is held then."""
+        session = sessions.get(key)
+        sessions.engine.drop_cache(version_of(session, entry_id))
+        return memory_value(sessions.engine, session)
+
+    @router.post("/memory/{entry_id}")
+    def refresh(key: str, entry_id: str) -> dict[str, Any]:
+        """Has a picture recorded anew in the background. Answers what is held now."""
+        session = sessions.get(key)
+        sessions.engine.refresh(version_of(session, entry_id))
+        return memory_value(sessions.engine, session)
 
     @router.get("/progress")
     def progress(key: str) -> StreamingResponse:

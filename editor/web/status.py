@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from diffusion_engine import Progress
@@ -42,6 +43,15 @@ def describe_take(take: Take, changed_outside: int) -> Sentences:
         say("status.rows", percent=f"{100 * report.active_fraction:.1f}"),
         cost,
         say("status.outside", pixels=changed_outside),
+        *_check(take),
         say("status.seed", seed=take.candidate.seed),
         say("status.cache", megabytes=f"{report.cache_bytes / 1e6:.0f}"),
     ]
+
+
+def _check(take: Take) -> Sentences:
+    if take.check_db is None:
+        return []
+    if math.isinf(take.check_db):
+        return [say("status.check.same")]
+    return [say("status.check", decibels=f"{take.check_db:.1f}")]

@@ -43,8 +43,10 @@ def topbar(model: str, **options: Any) -> gr.HTML:
         <button type="button" data-send="redo" data-label="top.redo" data-title="top.redo">&#8594;</button>
         <span class="gap"></span>
         <span class="model" data-title="top.model">{escape(model)}</span>
+        <button type="button" class="memory" data-label="top.memory" data-title="top.memory">&#9638;</button>
         <button type="button" class="theme" data-label="top.theme" data-title="top.theme">&#9680;</button>
         <button type="button" class="help" data-label="top.help" data-title="top.help">?</button>
         <dialog class="shortcuts" data-label="keys.title"></dialog>
+        <dialog class="caches" data-label="memory.title"></dialog>
     """
     return component("topbar", markup, EVENTS, **options)

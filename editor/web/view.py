@@ -23,7 +23,12 @@ def show(parts: Parts, session: EditSession) -> Shown:
     proposal, current, history = session.proposal, session.current, session.history
     places = history.places()
     takes = [
-        {"id": take.id, "url": thumbnail_url(session, take.id), "name": take.request.prompt}
+        {
+            "id": take.id,
+            "url": thumbnail_url(session, take.id),
+            "name": take.request.prompt,
+            "dense": take.report.mode == "dense",
+        }
         for take in (proposal.takes if proposal else ())
     ]
     entries = [

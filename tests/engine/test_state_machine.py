@@ -283,7 +283,7 @@ class TightPaths(Paths):
 
 
 QUICK = settings(
-    max_examples=12,
+    max_examples=8,
     stateful_step_count=12,
     deadline=None,
     derandomize=True,

@@ -1,5 +1,5 @@
 // The takes to choose from, newest last. Names may hold what a person typed: they are set as text, never as markup.
-import { fill } from "./words.js";
+import { fill, say } from "./words.js";
 
 export function start(element, props, events, watch) {
   const strip = element.querySelector(".strip");
@@ -13,6 +13,7 @@ export function start(element, props, events, watch) {
       button.title = picture.alt = `${index + 1}: ${item.name}`;
       button.setAttribute("aria-pressed", String(item.id === selected));
       picture.src = item.url;
+      if (item.dense) button.dataset.mark = say("takes.dense");
       button.append(picture);
       button.addEventListener("click", () => events.pick({ id: item.id }));
       return button;

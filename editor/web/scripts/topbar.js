@@ -1,11 +1,12 @@
 // The bar above the canvas: opening and exporting pictures, undo and redo of edits, the theme, the list of shortcuts.
 import { openFile, receive, saveProject } from "./files.js";
 import { listen, shortcuts } from "./keys.js";
+import { showMemory } from "./memory.js";
 import { fill, say, translate } from "./words.js";
 
 const THEME = "deltabrush-theme";
 // Gradio's controls by their ids; the usual technical name is their tooltip
-const CONTROLS = ["strength", "edge", "variations", "grow", "feather", "guidance", "mode"];
+const CONTROLS = ["strength", "edge", "variations", "grow", "feather", "guidance", "mode", "check"];
 
 export function start(element, props, events, watch) {
   const find = (selector) => element.querySelector(selector);
@@ -53,7 +54,7 @@ export function start(element, props, events, watch) {
 
   // ---- help
 
-  const dialog = find("dialog");
+  const dialog = find("dialog.shortcuts");
   function help() {
     const close = document.createElement("button");
     close.type = "button";
@@ -72,6 +73,7 @@ export function start(element, props, events, watch) {
     dialog.showModal();
   }
   find(".help").onclick = help;
+  find(".memory").onclick = () => showMemory(find("dialog.caches"));
   dialog.onclick = (event) => { if (event.target === dialog) dialog.close(); };
 
   const send = (name) => () => (props.value?.can[name] ? events[name]() : false);
