@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 from PIL import Image
 
-from diffusion_engine import Cancelled, Prediction, Progress, SavedVersion, UserError
+from diffusion_engine import Cancelled, Check, Prediction, Progress, SavedVersion, UserError
+from diffusion_engine.cache_settings import MemoryReport
 
 PREDICTED_TILE_PX = 8
 
@@ -44,6 +45,7 @@ class PaintingEngine:
         self.calls: list[str] = []
         self.busy = threading.Lock()
         self.versions: dict[str, SimpleNamespace] = {}
+        self.held: dict[str, int] = {}  # bytes of caches
         self._numbers = itertools.count(1)
 
     def generate(
@@ -103,6 +105,26 @@ class PaintingEngine:
             )
         self._steps(candidates[0].image, on_progress, cancel)
         return candidates
+
+    def verify(self, candidate, *, on_progress=None, cancel=None):
+        """The dense result is a little brighter than the take."""
+        self.calls.append("verify")
+        self._steps(candidate.image, on_progress, cancel)
+        image = candidate.image.point(lambda level: min(255, level + 8))
+        dense = SimpleNamespace(**vars(candidate) | {"image": image, "report": PaintingReport(mode="dense")})
+        return Check(dense, 30.07)
+
+    def memory(self):
+        held = {id: {"memory": size} for id, size in self.held.items()}
+        return MemoryReport(held, {"memory": sum(self.held.values()), "disk": 0}, {"memory": 10**9, "disk": 10**9})
+
+    def drop_cache(self, version_id):
+        self.calls.append("drop_cache")
+        del self.held[version_id]
+
+    def refresh(self, version_id):
+        self.calls.append("refresh")
+        self.held[version_id] += 1_000_000
 
     def commit(self, candidate):
         self.calls.append("commit")
@@ -205,6 +227,7 @@ class PaintingEngine:
             report=PaintingReport(),
         )
         self.versions[version.id] = version
+        self.held[version.id] = 25_000_000
         return version
 
 

@@ -194,6 +194,49 @@ def test_only_so_many_takes_wait(session: EditSession) -> None:
     assert [take.candidate.seed for take in session.proposal.takes] == list(range(3, MAX_TAKES + 3))
 
 
+@pytest.mark.parametrize(
+    ("takes", "chosen", "waiting"),
+    [
+        pytest.param(1, 0, "0d", id="the only one"),
+        pytest.param(3, 1, "01d2", id="one in the middle"),
+        pytest.param(MAX_TAKES, MAX_TAKES - 1, "1234567d", id="the last of a full strip"),
+        pytest.param(MAX_TAKES, 0, "0d123456", id="the first of a full strip"),
+    ],
+)
+def test_a_check_puts_the_dense_result_beside_the_take(
+    session: EditSession, takes: int, chosen: int, waiting: str
+) -> None:
+    for seed in range(takes):
+        finish(session.edit(mask_file(), EditRequest("a cactus", seed=seed)))
+    first = session.proposal.takes[chosen]
+    session.choose(first.id)
+    finish(session.check())
+    now = session.proposal
+    seen = "".join("d" if one.report.mode == "dense" else str(one.candidate.seed) for one in now.takes)
+    assert seen == waiting and len({one.id for one in now.takes}) == len(now.takes) <= MAX_TAKES
+    assert now.shown.id == first.id and now.shown.check_db == pytest.approx(30.07), "what is looked at stays"
+    dense = next(one for one in now.takes if one.report.mode == "dense")
+    session.choose(dense.id)
+    wanted = session.picture(dense.id).tobytes()
+    session.keep()
+    assert session.current.image.tobytes() == wanted and session.current.made["mode"] == "dense"
+
+
+def test_checking_nothing_is_refused(session: EditSession) -> None:
+    with pytest.raises(UserError, match="nothing to check"):
+        session.check()
+
+
+@pytest.mark.parametrize("step", [1, STEPS])
+def test_a_check_that_is_stopped_leaves_everything_as_it_was(engine, session: EditSession, step: int) -> None:
+    finish(session.edit(mask_file(), EditRequest("a cactus")))
+    before = state(session)
+    engine.before_step = lambda now: session.cancel() if now == step else None
+    with pytest.raises(Cancelled):
+        session.check().result()
+    assert state(session) == before
+
+
 def test_another_mask_keeps_the_shown_take_first(session: EditSession) -> None:
     document = session.document
     finish(session.edit(mask_file(), EditRequest("a cactus")))
