@@ -33,7 +33,7 @@ lint: install-dev
 
 test: lint
 	PYTHON=$(BIN)/python sh tests/web/install_browser.sh
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 clean:
 	rm -rf .venv build *.egg-info

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +14,7 @@ from diffusion_engine.words import VOCABULARY
 from training.captions import vocabulary
 
 STARTER = Path(__file__).resolve().parents[1] / "assets" / "starter-model"
+LOADED_FROM = "_name_or_path"
 LETTERS = re.compile(r"[a-z]+")
 
 
@@ -33,6 +35,10 @@ def load(folder: Path = STARTER) -> StableDiffusionPipeline:
 def export(pipeline: StableDiffusionPipeline, folder: Path) -> None:
     """Writes the pipeline in fp16 as safetensors, as stock diffusers loads it, and the words that it knows."""
     pipeline.to(torch.float16).save_pretrained(folder, safe_serialization=True)
+    for config in folder.rglob("*.json"):
+        facts = json.loads(config.read_text(encoding="utf-8"))
+        if facts.pop(LOADED_FROM, None) is not None:  # a folder of whoever trained it
+            config.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     words = sorted({word for phrase in vocabulary() for word in LETTERS.findall(phrase)})
     (folder / VOCABULARY).write_text("\n".join(words) + "\n", encoding="utf-8")
 

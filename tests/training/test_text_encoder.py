@@ -168,6 +168,7 @@ def test_it_learns_and_writes_a_model_that_diffusers_loads(
     small_pipeline(tokenizer).save_pretrained(tmp_path / "start")
     arguments = [part for name in ("start", "work", "output") for part in (f"--{name}", str(tmp_path / name))]
     text_encoder.main([*arguments, "--steps", "6"])
+    assert str(tmp_path) not in (tmp_path / "output" / "model_index.json").read_text()
     exported: Any = StableDiffusionPipeline.from_pretrained(tmp_path / "output", torch_dtype=torch.float32)
     started: Any = StableDiffusionPipeline.from_pretrained(tmp_path / "start", torch_dtype=torch.float32)
     assert exported.tokenizer.model_max_length == POSITIONS == exported.text_encoder.config.max_position_embeddings
