@@ -11,9 +11,9 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from PIL import Image
@@ -89,7 +89,8 @@ def measure(cases: Sequence[Triple], ways: Sequence[Way], kinds: Sequence[Kind],
         engine = EditableDiffusionEngine.from_pretrained("starter", cache_dtype=dtype)
         for _, of_scene in groupby(cases, key=lambda case: case.scene):
             listed = list(of_scene)
-            due = [(case, kind) for case in listed for kind in kinds if not all(log.has(w, kind, case) for w in some)]
+            asked: Iterable[tuple[Triple, Kind]] = product(listed, kinds)
+            due = [(case, kind) for case, kind in asked if not all(log.has(way, kind, case) for way in some)]
             if not due:
                 continue
             seed = listed[0].number
@@ -192,4 +193,4 @@ def _row(some: Sequence[Record]) -> Record:
 
 
 def _finite(values: Iterable[float]) -> list[float]:
-    return [value for value in values if not math.isnan(value)] or [cast(float, math.nan)]
+    return [value for value in values if not math.isnan(value)] or [math.nan]
