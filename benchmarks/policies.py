@@ -11,7 +11,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby, product
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -89,8 +89,9 @@ def measure(cases: Sequence[Triple], ways: Sequence[Way], kinds: Sequence[Kind],
         engine = EditableDiffusionEngine.from_pretrained("starter", cache_dtype=dtype)
         for _, of_scene in groupby(cases, key=lambda case: case.scene):
             listed = list(of_scene)
-            asked: Iterable[tuple[Triple, Kind]] = product(listed, kinds)
-            due = [(case, kind) for case, kind in asked if not all(log.has(way, kind, case) for way in some)]
+            due: list[tuple[Triple, Kind]] = [
+                (case, kind) for case in listed for kind in kinds if not all(log.has(way, kind, case) for way in some)
+            ]
             if not due:
                 continue
             seed = listed[0].number
