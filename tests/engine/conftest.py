@@ -20,6 +20,7 @@ from tests.engine.small_models import small_unet, small_vae
 @pytest.fixture(scope="session")
 def starter() -> Generator[EditableDiffusionEngine]:
     engine = EditableDiffusionEngine.from_pretrained("starter")
+    engine.refresh_at = None  # tests count dense passes; test_refresh.py has engines of its own
     yield engine
     engine.close()
 
