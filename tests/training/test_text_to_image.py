@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -82,7 +84,10 @@ def test_times_are_one_from_each_part_of_the_schedule(
     monkeypatch.setattr(torch, "rand", lambda size: torch.full((size,), chance))
     times = made._times(count)
     assert times.shape == (count,) and times.min() >= 0 and times.max() < 1000
-    assert (times - (torch.arange(count) + chance) / count * 1000).abs().max() <= 1
+    shares = NormalDist().inv_cdf
+    parts = ((i + chance) / count for i in range(count))
+    middles = [1000 / (1 + math.exp(-shares(min(max(part, 1e-6), 1 - 1e-6)))) for part in parts]
+    assert np.abs(times.numpy() - middles).max() <= 1.5
 
 
 def test_a_tenth_of_the_captions_is_dropped(

@@ -57,10 +57,13 @@ USE = re.compile(r"(?:\b(?:word|say)\(|\bword: |data-(?:word|title|label)=)([^,)
 KEY = re.compile(r"""["'`]([\w{}]+(?:\.[\w{}]+)+)["'`]""")
 # keys that are put together, with what becomes of them
 COMPOSED = {
-    "{}.title": [f"{it}.title" for it in ("strength", "edge", "variations", "grow", "feather", "guidance", "mode")],
+    "{}.title": [
+        f"{it}.title" for it in ("strength", "edge", "variations", "grow", "feather", "guidance", "mode", "check")
+    ],
     "{}.{}": [f"tool.{name}" for name, _ in TOOLS] + [f"do.{name}" for name, _ in ACTIONS],
     "tool.{}.name": [f"tool.{name}.name" for name, _ in TOOLS],
     "mode.{}": [f"mode.{mode}" for mode in ("auto", "sparse", "dense")],
+    "memory.{}": ["memory.memory", "memory.disk"],
     "status.{}": [f"status.{stage}" for stage in ("record", "denoise", "decode")],
     "{}.label": [f"{name}.label" for name in ("seed", "grow", "feather", "guidance", "width", "height", "steps")],
 }

@@ -22,8 +22,8 @@ export async function showMemory(dialog) {
   dialog.onclick = (event) => { if (event.target === dialog) dialog.close(); };
   dialog.replaceChildren(make("h2", { textContent: say("memory.title") }), body, close);
 
-  function button(word, item, method) {
-    const act = make("button", { type: "button", className: "button", textContent: say(word), title: say(`${word}.title`) });
+  function button(name, title, item, method) {
+    const act = make("button", { type: "button", className: "button", textContent: name, title });
     act.onclick = async () => {
       act.disabled = true;
       draw(await ask(`/${encodeURIComponent(item.id)}`, method));
@@ -39,7 +39,9 @@ export async function showMemory(dialog) {
     const rows = items.map((item) => make("tr", {},
       make("td", { textContent: translate(item.name) }),
       make("td", { textContent: say("memory.size", { megabytes: megabytes(item.bytes) }) }),
-      make("td", {}, button("memory.refresh", item, "POST"), button("memory.drop", item, "DELETE"))));
+      make("td", {},
+        button(say("memory.refresh"), say("memory.refresh.title"), item, "POST"),
+        button(say("memory.drop"), say("memory.drop.title"), item, "DELETE"))));
     if (others) rows.push(make("tr", {}, make("td", { textContent: say("memory.others") }), make("td", { textContent: say("memory.size", { megabytes: megabytes(others) }) })));
     body.replaceChildren(...kinds, problem || make("table", {}, ...rows));
   }
