@@ -128,13 +128,13 @@ def test_keys_are_never_stolen_from_text_fields(editor: Editor) -> None:
     field.press("Control+z")
     expect(field).not_to_have_value("abc")  # the field's own undo
     expect(editor.page.locator('[data-tool="brush"]')).to_have_attribute("aria-pressed", "true")
-    expect(editor.page.locator("#top dialog")).not_to_be_visible()
+    expect(editor.page.locator("#top dialog.shortcuts")).not_to_be_visible()
     assert not editor.mask().any()
 
 
 def test_the_list_of_shortcuts_opens_with_a_question_mark_and_names_each_key_once(editor: Editor) -> None:
     editor.press("?")
-    dialog = editor.page.locator("#top dialog")
+    dialog = editor.page.locator("#top dialog.shortcuts")
     expect(dialog).to_be_visible()
     keys = dialog.locator("kbd").all_inner_texts()
     asked = "Ctrl+Enter Esc B E L [ ] Ctrl+Z Ctrl+Shift+Z Space Ctrl+0 Ctrl+1 Tab ?"
