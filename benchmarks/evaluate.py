@@ -1,9 +1,9 @@
 """`deltabrush eval`: how near edits by rows come to the regional dense pass, on fixed scenes, masks and prompts.
 
 Both ways share noise, blending and decoding of the same region. "new prompt" paints something else; "new seed" the same
-scene again. `--policies` measures every policy and storage format beside the default (benchmarks/policies.py), from
-which the defaults were chosen (docs/quality.md). `--model-quality` asks whether the starter model paints what it is
-told (benchmarks/model_quality.py), `--chain` what ten edits of edits cost, hold and lose.
+scene again. `--policies` measures every policy and storage format beside the default (benchmarks/policies.py).
+`--model-quality` asks whether the starter model paints what it is told (benchmarks/model_quality.py), `--chain` what
+ten edits of edits cost, hold and lose.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def measure(engine: EditableDiffusionEngine, count: int) -> dict[str, Any]:
         assert base is not None
         made.pictures.append(generate_picture(engine, case))
         made.asked.append(case)
-        edited.pictures.append(_looked_at(edit_picture(engine, base, case, case.words), case.box))
+        edited.pictures.append(looked_at(edit_picture(engine, base, case, case.words), case.box))
         edited.asked.append(case)
         patches.append(edit_picture(engine, base, case, case.patch).crop(_within(case)))
         if case.number % CASES_PER_SCENE == CASES_PER_SCENE - 1 or case is asked[-1]:
@@ -171,7 +171,7 @@ def edit_picture(engine: EditableDiffusionEngine, base: Version, case: Case, pro
     return engine.edit(base.id, case.mask, prompt, seed=SEED + case.number)[0].image
 
 
-def _looked_at(picture: Image.Image, box: tuple[int, int, int, int]) -> Image.Image:
+def looked_at(picture: Image.Image, box: tuple[int, int, int, int]) -> Image.Image:
     """The square around the mask, as much of it as lies in the picture."""
     middle = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     side = min(SIZE, round(CONTEXT * max(box[2] - box[0], box[3] - box[1])))

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image
 
+from benchmarks.model_quality import looked_at
 from benchmarks.picture_measures import psnr, rim, seam, ssim
 from benchmarks.triples import SIZE, STEPS, Triple
 from diffusion_engine import EditableDiffusionEngine, PlanPolicy, StepPolicy, Version
@@ -27,7 +28,6 @@ from training.judge import COLOURS, OBJECTS, load_judge
 Kind = Literal["new prompt", "new seed"]
 KINDS: tuple[Kind, ...] = ("new prompt", "new seed")
 SMALLEST_JUDGED = 0.05  # of the picture's area; in less an object cannot be told
-CONTEXT = 1.15  # the judge looks at a little more than the mask
 
 BY_ROWS = StepPolicy()  # every step
 
@@ -153,10 +153,8 @@ def paint(
 def _seen(picture: np.ndarray[Any, Any], inside: np.ndarray[Any, Any], case: Triple) -> Record:
     """What the judge says of the square around the mask: the rank of the right object, 0 the best, and the colour."""
     rows, columns = (np.flatnonzero(inside.any(axis)) for axis in (1, 0))
-    top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
-    side = min(SIZE, round(CONTEXT * max(bottom - top, right - left)))
-    y, x = (int(np.clip((a + b - side) // 2, 0, SIZE - side)) for a, b in ((top, bottom), (left, right)))
-    verdict = load_judge().look([Image.fromarray(picture[y : y + side, x : x + side])])
+    box = int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+    verdict = load_judge().look([looked_at(Image.fromarray(picture), box)])
     scores = verdict.objects[0]
     found: Record = {"object_rank": int((scores > scores[OBJECTS.index(case.thing)]).sum())}
     if case.colour:

@@ -56,9 +56,10 @@ class SlotKeys:
 
     def of(self, state: VersionState) -> list[str]:
         """One key per step of a version, and the decoder's."""
-        return [self._key(state, slot) for slot in range(state.trajectory.steps + 1)]
+        return [self.key(state, slot) for slot in range(state.trajectory.steps + 1)]
 
-    def _key(self, state: VersionState, slot: int) -> str:
+    def key(self, state: VersionState, slot: int) -> str:
+        """Of one step, or of the decoder where `slot` is the number of steps."""
         settings, model, is_decode = self._settings, self._model, slot == state.trajectory.steps
         prompts = None if is_decode else state.prompts_at(slot)
         pooled = None if is_decode else state.condition.pooled

@@ -327,8 +327,6 @@ class EditableDiffusionEngine:
         self._computed(keep_rows)
         self._keep(version)
         self._record_missing(version)
-        if self._computed(lambda: self._is_stale(version)):
-            self.refresh(version.id)
         return version
 
     def version(self, version_id: str) -> Version:
@@ -455,22 +453,26 @@ class EditableDiffusionEngine:
         self._bench.store.add(recording)
         return recording
 
-    def _is_stale(self, version: Version) -> bool:
+    def _is_stale(self, version: Version, recording: Recording) -> bool:
         """Whether a version should be refreshed, and can be without anything else having to go."""
-        recording = self._bench.store.find(version.id)
-        if recording is None or self.refresh_at is None:
+        if self.refresh_at is None:
             return False
         needed = sum(slot.nbytes for slot in recording.slots if slot is not None)
         return recording.drift_estimate(version.id) > self.refresh_at and self._bench.store.free >= needed
 
     def _record_missing(self, version: Version) -> None:
-        def look() -> tuple[Recording, bool]:
+        """Has what is missing of a version recorded in the background, or all of it where it has drifted too far."""
+
+        def look() -> tuple[Recording, bool, bool]:
             recording = self._bench.store.find(version.id) or self._new_recording(version)
             recording.checkout(version.id)
-            return recording, all(slot is not None for slot in recording.slots)
+            complete = all(slot is not None for slot in recording.slots)
+            return recording, complete, self._is_stale(version, recording)
 
-        recording, complete = self._computed(look)
-        if not complete:
+        recording, complete, stale = self._computed(look)
+        if stale:
+            self.refresh(version.id)
+        elif not complete:
             self._background.record(version, recording)
 
 

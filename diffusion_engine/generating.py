@@ -137,7 +137,7 @@ def record_slot(bench: Workbench, version: Version, recording: Recording, slot: 
     Returns False where the budget has no room for it.
     """
     trajectory = version.state.trajectory
-    key = bench.keys(bench.weights(), version.settings, version.state)[slot]
+    key = bench.key(bench.weights(), version.settings, version.state, slot)
     if slot == trajectory.steps:
         record_decode(bench, recording, trajectory.final)
     else:

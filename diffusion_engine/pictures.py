@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,12 @@ def latent_mask(mask: Pixels, padded_size: tuple[int, int], scale: int) -> NDArr
     for _ in range(scale.bit_length() - 1):
         cells = pool(cells)
     return cells.astype(np.float32) / np.float32(255)
+
+
+def psnr(a: Pixels, b: Pixels, where: NDArray[np.bool_]) -> float:
+    """Peak signal-to-noise ratio in dB of two pictures [H, W, 3] where asked; infinite where they are equal."""
+    mean_square = float(((a[where].astype(float) - b[where]) ** 2).mean())
+    return 10 * math.log10(255**2 / mean_square) if mean_square else math.inf
 
 
 def composite(parent: Pixels, new: Pixels, blend: Pixels) -> Pixels:

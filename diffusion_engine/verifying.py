@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from diffusion_engine.editing import Edit
+from diffusion_engine.pictures import psnr
 from diffusion_engine.progress import CancelToken, OnProgress
 from diffusion_engine.requests import StepPolicy
 from diffusion_engine.versions import Candidate, Check, Version
@@ -23,6 +24,4 @@ def verified(
         return Check(candidate, math.inf)
     again = replace(candidate.edit, seeds=[candidate.seed], mode="dense", policy=StepPolicy())
     [dense] = Edit(bench, base, bench.store.find(base.id), again, on_progress, cancel).run()
-    error = np.asarray(candidate.image)[inside].astype(float) - np.asarray(dense.image)[inside]
-    mean_square = float((error**2).mean())
-    return Check(dense, 10 * math.log10(255**2 / mean_square) if mean_square else math.inf)
+    return Check(dense, psnr(np.asarray(candidate.image), np.asarray(dense.image), inside))

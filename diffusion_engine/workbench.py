@@ -116,6 +116,10 @@ class Workbench:
         """What shapes the activations of a version: a key per slot."""
         return SlotKeys(self.model, weights, self.formats, settings).of(state)
 
+    def key(self, weights: WeightKeys, settings: SamplingSettings, state: VersionState, slot: int) -> str:
+        """What shapes the activations of one slot of a version."""
+        return SlotKeys(self.model, weights, self.formats, settings).key(state, slot)
+
     def new_step_caches(
         self, recording: Recording, shape: tuple[int, int], branches: int, count: int = 1
     ) -> list[StepCache] | None:

@@ -84,7 +84,7 @@ def test_prompts(land: str, sky: str, thing: str, colour: str | None, words: str
 def test_the_judge_looks_at_the_mask(box: tuple[int, int, int, int]) -> None:
     picture = Image.new("RGB", (SIZE, SIZE))
     picture.paste("white", (box[0], box[1], box[2] + 1, box[3] + 1))
-    seen = model_quality._looked_at(picture, box)
+    seen = model_quality.looked_at(picture, box)
     assert seen.width == seen.height <= SIZE
     white = (np.asarray(seen) > 0).all(-1).sum()
     assert white >= (box[2] - box[0]) * (box[3] - box[1]), "all of it"

@@ -87,7 +87,7 @@ def test_times_are_one_from_each_part_of_the_schedule(
     shares = NormalDist().inv_cdf
     parts = ((i + chance) / count for i in range(count))
     middles = [1000 / (1 + math.exp(-shares(min(max(part, 1e-6), 1 - 1e-6)))) for part in parts]
-    assert np.abs(times.numpy() - middles).max() <= 1.5
+    assert np.abs(times.numpy() - middles).max() <= 1
 
 
 def test_a_tenth_of_the_captions_is_dropped(
