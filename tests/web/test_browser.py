@@ -81,13 +81,15 @@ def test_generate_paint_stop_and_paint_again(editor: Editor) -> None:
     expect(editor.versions()).to_have_count(2)
 
     editor.stroke((200, 60), (200, 60), size=40)
-    editor.page.locator("#variations label").nth(3).click()  # long enough to be stopped
+    editor.page.locator("#variations label").nth(3).click()
+    editor.page.locator("#mode label").nth(2).click()  # everything, four times: long enough to be stopped
     editor.go("a red balloon")
     editor.page.locator("#stop").click()
     expect(editor.message()).to_contain_text("Stopped")
     assert not differing(editor.picture(), result).any() and editor.mask().any()
 
     mask |= editor.mask() > 0
+    editor.page.locator("#mode label").nth(0).click()
     editor.page.locator("#variations label").nth(1).click()
     editor.paint("a red balloon")
     expect(editor.takes()).to_have_count(2)
