@@ -91,7 +91,7 @@ def keys_and_values(repeats: int) -> list[dict[str, Any]]:
 def spilling(memory: float, disk: float, steps: int) -> dict[str, Any]:
     """An SD 1.5-shaped model at 512 px with guidance: a recording and an edit by rows under budgets in gigabytes."""
     with tempfile.TemporaryDirectory() as folder:
-        caches = CacheSettings(int(memory * 2**30), int(disk * 2**30), Path(folder))
+        caches = CacheSettings(int(memory * 2**30), disk_bytes=int(disk * 2**30), folder=Path(folder))
         engine = sd15_engine(caches)
         begun = time.perf_counter()
         base = engine.generate("a picture", size=(SIZE, SIZE), steps=steps, seed=1)

@@ -69,18 +69,19 @@ class Layout:
 
 
 class Block:
-    """Memory of one cache, uint8 [nbytes]; is_file: it is that of a mapped file."""
+    """Memory of one cache, uint8 [nbytes]. is_file: it is that of a mapped file; tier: what it was taken from."""
 
     is_file = False
 
-    def __init__(self, layout: Layout, memory: Tensor) -> None:
-        self.layout, self.memory = layout, memory
+    def __init__(self, layout: Layout, memory: Tensor, tier: object = None) -> None:
+        self.layout, self.memory, self.tier = layout, memory, tier
 
     @staticmethod
-    def in_memory(layout: Layout, device: torch.device) -> Block:
-        """New memory on a device, of unknown content."""
+    def in_memory(layout: Layout, device: torch.device, tier: object = None, *, pinned: bool = False) -> Block:
+        """New memory on a device, of unknown content; pinned: an accelerator can copy from it while it computes."""
         with torch.inference_mode(False):  # so that it can be written in any mode
-            return Block(layout, torch.empty(layout.nbytes, dtype=torch.uint8, device=device))
+            memory = torch.empty(layout.nbytes, dtype=torch.uint8, device=device, pin_memory=pinned)
+        return Block(layout, memory, tier)
 
     @property
     def nbytes(self) -> int:

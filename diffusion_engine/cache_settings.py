@@ -35,13 +35,15 @@ class CacheSettings:
     """What caches may take. Raises UserError where a field makes no sense.
 
     memory_bytes: of the device that computes, by default a third of what is free now
-    disk_bytes: of files, where memory is full; by default a quarter of what is free on that disk. Only used on a CPU.
+    host_bytes: of main memory, where an accelerator's own is full; by default a third of what is free now
+    disk_bytes: of files, where memory is full; by default a quarter of what is free on that disk
     folder: where the files are, by default in the user's cache folder; each process has a folder of its own there
     dtype: number format of kept rows. auto: fp16 of what is computed in fp32, else as computed (docs/memory.md has the
         table that this comes from); int8: in steps of a scale per row
     """
 
     memory_bytes: int | None = None
+    host_bytes: int | None = None
     disk_bytes: int | None = None
     folder: Path | None = None
     dtype: str = "auto"
@@ -49,7 +51,11 @@ class CacheSettings:
     def __post_init__(self) -> None:
         if self.dtype not in FORMATS:
             raise UserError(f"There is no cache dtype {self.dtype!r}; choose one of {', '.join(FORMATS)}.")
-        for name, nbytes in (("memory", self.memory_bytes), ("disk space", self.disk_bytes)):
+        for name, nbytes in (
+            ("memory", self.memory_bytes),
+            ("main memory", self.host_bytes),
+            ("disk space", self.disk_bytes),
+        ):
             if nbytes is not None and nbytes < 0:
                 raise UserError(f"The cache's {name} must be 0 or more bytes.")
 
@@ -62,10 +68,13 @@ class CacheSettings:
         """Named tiers, the nearest to the device first."""
         memory = _free_memory(device) // 3 if self.memory_bytes is None else self.memory_bytes
         tiers: dict[str, Tier] = {"memory": MemoryTier(memory, device)}
-        if device.type == "cpu":
-            folder = self.folder or platformdirs.user_cache_path("deltabrush", appauthor=False)
-            disk = _free_disk(folder) // 4 if self.disk_bytes is None else self.disk_bytes
-            tiers["disk"] = DiskTier(disk, folder)
+        if device.type != "cpu":
+            cpu = torch.device("cpu")
+            host = _free_memory(cpu) // 3 if self.host_bytes is None else self.host_bytes
+            tiers["host"] = MemoryTier(host, cpu, pinned=device.type == "cuda")
+        folder = self.folder or platformdirs.user_cache_path("deltabrush", appauthor=False)
+        disk = _free_disk(folder) // 4 if self.disk_bytes is None else self.disk_bytes
+        tiers["disk"] = DiskTier(disk, folder)
         return tiers
 
 

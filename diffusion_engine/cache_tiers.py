@@ -40,17 +40,17 @@ class Tier(Protocol):
 
 
 class MemoryTier:
-    """Memory of the device that computes."""
+    """Memory of a device: of the one that computes, or main memory beside it. pinned: as `Block.in_memory` has it."""
 
-    def __init__(self, capacity: int, device: torch.device) -> None:
+    def __init__(self, capacity: int, device: torch.device, *, pinned: bool = False) -> None:
         self.budget = Budget(capacity)
-        self._device = device
+        self._device, self._pinned = device, pinned
 
     def allocate(self, layout: Layout) -> Block | None:
         if not self.budget.reserve(layout.nbytes):
             return None
         try:
-            block = Block.in_memory(layout, self._device)
+            block = Block.in_memory(layout, self._device, self, pinned=self._pinned)
         except BaseException:
             self.budget.give_back(layout.nbytes)
             raise
@@ -60,11 +60,11 @@ class MemoryTier:
 
 class FileBlock(Block):
     """A block in a file of its own, in safetensors format, whose pages are mapped into memory. Reads touch the pages of
-    the rows they need; writes go to the file. Only for computation on a CPU."""
+    the rows they need; writes go to the file."""
 
     is_file = True
 
-    def __init__(self, layout: Layout, path: Path) -> None:
+    def __init__(self, layout: Layout, path: Path, tier: object = None) -> None:
         header = _header(layout)
         start, total = len(header), len(header) + layout.nbytes
         with path.open("xb") as file:
@@ -73,7 +73,7 @@ class FileBlock(Block):
         storage: Any = torch.UntypedStorage.from_file(str(path), shared=True, nbytes=total)
         with torch.inference_mode(False):
             memory = torch.empty(0, dtype=torch.uint8).set_(storage, start, (layout.nbytes,), (1,))
-        super().__init__(layout, memory)
+        super().__init__(layout, memory, tier)
         self.path = path
         self._sum: int | None = None
         weakref.finalize(self, path.unlink, missing_ok=True)
@@ -124,7 +124,7 @@ class DiskTier:
         if not self.budget.reserve(layout.nbytes):
             return None
         try:
-            block = FileBlock(layout, self._next_path())
+            block = FileBlock(layout, self._next_path(), self)
         except OSError:  # the disk is full, or the folder cannot be written: as if there were no such tier
             self.budget.give_back(layout.nbytes)
             return None

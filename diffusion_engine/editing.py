@@ -18,6 +18,7 @@ from diffusion_engine.recording import Recording, SlotDelta
 from diffusion_engine.regional import PromptMap
 from diffusion_engine.requests import ResolvedEdit
 from diffusion_engine.samplers import make_scheduler
+from diffusion_engine.staging import Staging
 from diffusion_engine.step_cache import RowsDelta, StepCache
 from diffusion_engine.trajectory import Trajectory, guided, sample
 from diffusion_engine.versions import Candidate, CandidateDeltas, Report, Version, VersionState
@@ -74,6 +75,7 @@ class Edit:
         self._scheduler = make_scheduler(model.scheduler_config, settings.sampler)
         self._scheduler.set_timesteps(settings.steps, device=model.device)
         self._steps, self._first_step = self._work.steps, self._work.start
+        self._staging = Staging(model.device)
         self._slots: list[list[SlotDelta]] = []
         self._keys = bench.keys(self._weights, settings, base.state)
         self._sparse_steps = self._dense_steps = 0
@@ -172,10 +174,13 @@ class Edit:
 
     def _recorded(self, slot: int) -> StepCache | None:
         """The base's cache of a step, or of its decode, as near as there is room for it."""
-        cache = None if self._recording is None else self._recording.take(slot, self._keys[slot])
-        if cache is not None:
-            self._bench.store.bring_near(cache)
-        return cache
+        if self._recording is None:
+            return None
+        cache = self._recording.take(slot, self._keys[slot])
+        if cache is None:
+            return None
+        self._bench.store.bring_near(cache)
+        return self._staging.near(cache, next(iter(self._recording.slots[slot + 1 :]), None))
 
     def _sparse_step(self, inputs: Tensor, timestep: Tensor, cache: StepCache) -> Tensor:
         unet, captured = self._bench.model.unet, self._capture(cache, inputs.shape[0], self._plan)

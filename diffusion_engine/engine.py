@@ -84,6 +84,7 @@ class EditableDiffusionEngine:
         device: str = "auto",
         dtype: str = "auto",
         cache_memory_bytes: int | None = None,
+        cache_host_bytes: int | None = None,
         cache_disk_bytes: int | None = None,
         cache_dir: Path | None = None,
         cache_dtype: str = "auto",
@@ -94,7 +95,7 @@ class EditableDiffusionEngine:
         device: auto, cpu, cuda ...; dtype: auto, fp32, fp16, bf16; cache_*: as in `CacheSettings`.
         offline: never look for files on the network.
         """
-        caches = CacheSettings(cache_memory_bytes, cache_disk_bytes, cache_dir, cache_dtype)
+        caches = CacheSettings(cache_memory_bytes, cache_host_bytes, cache_disk_bytes, cache_dir, cache_dtype)
         compute = ComputeThread()
         loaded = compute.run(lambda: load_model(model, device=device, dtype=dtype, offline=offline))
         return cls.of_model(loaded, caches, compute)

@@ -161,7 +161,7 @@ def drift(bench: Workbench, version: Version) -> float:
             continue
         inputs, timestep, prompts, added = _dense_inputs(bench, version, slot, cache.branches)
         fresh = to_rows(bench.model.unet.dense(inputs, timestep, prompts, added)).float()
-        error = cache.rows["noise"].data.float() - fresh
+        error = cache.rows["noise"].data.to(fresh.device).float() - fresh
         errors.append((error.square().mean() / fresh.square().mean()).sqrt().item())
     return sum(errors) / max(len(errors), 1)
 

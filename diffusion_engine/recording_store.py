@@ -180,7 +180,7 @@ class RecordingStore:
 
     def bring_near(self, cache: StepCache) -> None:
         """Moves a cache to the nearest tier, if that has room as it is."""
-        if cache.block.is_file and self._tiers[0].budget.free >= cache.nbytes:
+        if cache.block.tier is not self._tiers[0] and self._tiers[0].budget.free >= cache.nbytes:
             _move(cache, self._tiers[0])
 
     def evict_half(self) -> None:
@@ -214,29 +214,36 @@ class RecordingStore:
         return budget.free >= nbytes
 
     def _evict(self, part: _Part, number: int, keep: Recording | None) -> None:
-        """Moves a part down a tier; where that is full, what is worth less there makes room; else the part goes."""
+        """Moves a part to a tier farther down, where what is worth less makes room in the same way; where none takes it
+        the part goes."""
         kept = part.kept()
         if kept is None:
             return  # went with what it stood on
-        if number + 1 < len(self._tiers):
-            lower = self._tiers[number + 1]
-            worth_less: list[_Part] = []
-            for other in self._by_value(keep):
-                if other.kept() is kept:
-                    break
-                if self._tier_of(other) == number + 1:
-                    worth_less.append(other)
-            for other in worth_less:
-                if lower.budget.free >= kept.nbytes:
-                    break
-                other.drop()
-            if lower.budget.free >= kept.nbytes and _move(kept, lower):
+        for lower in range(number + 1, len(self._tiers)):
+            if self._make_room_below(kept, lower, keep) and _move(kept, self._tiers[lower]):
                 return
         part.drop()
 
+    def _make_room_below(self, kept: StepCache | RowsDelta, number: int, keep: Recording | None) -> bool:
+        """Evicts from a tier what is worth less than `kept`, if that makes room for it."""
+        budget = self._tiers[number].budget
+        worth_less: list[_Part] = []
+        for other in self._by_value(keep):
+            if other.kept() is kept:
+                break
+            if self._tier_of(other) == number:
+                worth_less.append(other)
+        if budget.free + sum(_nbytes(other) for other in worth_less) < kept.nbytes:
+            return False
+        for other in worth_less:
+            if budget.free >= kept.nbytes:
+                break
+            self._evict(other, number, keep)
+        return budget.free >= kept.nbytes
+
     def _tier_of(self, part: _Part) -> int:
         kept = part.kept()
-        return -1 if kept is None else int(kept.block.is_file)
+        return -1 if kept is None else self._number_of(kept.block)
 
     def _by_value(self, keep: Recording | None) -> Iterator[_Part]:
         """All that can be evicted, least valuable first. Of the recording that is at work only deltas can, of one that
@@ -256,7 +263,11 @@ class RecordingStore:
         names = list(self.tiers)
         for one in kept:
             if one is not None:
-                counted[names[int(one.block.is_file)]] += one.nbytes
+                counted[names[self._number_of(one.block)]] += one.nbytes
+
+    def _number_of(self, block: Block) -> int:
+        """Of the tier that a block lies in."""
+        return next(number for number, tier in enumerate(self._tiers) if tier is block.tier)
 
 
 def _deltas(recording: Recording) -> Iterator[_Part]:

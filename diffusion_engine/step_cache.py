@@ -187,6 +187,12 @@ class StepCache(_Kept):
         """Room for what a pass over this cache computes; active_rows: per level of its plan."""
         return RowsDelta.new(self.shape, segments, active_rows, allocate or self._alongside)
 
+    def copied_to(self, block: Block) -> StepCache:
+        """The same cache in a block that holds, or will, what its own does."""
+        copy = StepCache(self.shape, self.copies, block)
+        copy.serial, copy.key, copy.seconds = self.serial, self.key, self.seconds
+        return copy
+
     def widened(self, branches: int, allocate: Allocate) -> StepCache:
         """A copy with rows for each guidance branch, where one recording served all."""
         wide = StepCache.new(self.shape, branches, allocate)
@@ -220,7 +226,7 @@ class RowsDelta(_Kept):
         active_rows = [counts.get(level, 0) for level in range(len(self.shape.level_rows))]
         own = RowsDelta.new(self.shape, len(picked), active_rows, allocate or self._alongside)
         for name, view in own._views.items():
-            torch.index_select(self._views[name], 0, torch.tensor(picked, device=view.device), out=view)
+            view.copy_(self._views[name][picked])
         return own
 
     def exchange(self, cache: StepCache, active: list[Tensor]) -> None:
@@ -228,9 +234,10 @@ class RowsDelta(_Kept):
 
         active: per level, the plan's active rows. There is one segment per branch of the cache.
         """
-        branches = torch.arange(cache.branches, device=active[0].device)[:, None]
+        device = cache.block.memory.device  # this delta's may be another one
+        branches = torch.arange(cache.branches, device=device)[:, None]
         counts = zip(active, self.shape.level_rows, strict=True)
-        stacked = [(rows + branches * count).flatten() for rows, count in counts]  # [B * M] per level
+        stacked = [(rows.to(device) + branches * count).flatten() for rows, count in counts]  # [B * M] per level
         for name, rows in self.rows.items():
             cache.rows[name].swap(stacked[self.shape.rows[name].level], rows)
         for name in self.shape.norms:

@@ -23,6 +23,7 @@ from diffusion_engine.recording import Recording
 from diffusion_engine.recording_store import RecordingStore
 from diffusion_engine.regional import PromptMap
 from diffusion_engine.sparse_unet import AddedCondition
+from diffusion_engine.staging import Staging
 from diffusion_engine.step_cache import StepCache
 from diffusion_engine.text_cache import TextCache
 from diffusion_engine.text_context import TextContext
@@ -97,6 +98,7 @@ class Workbench:
     ) -> None:
         """Measures what a sparse pass costs that has next to nothing to compute: one row of the finest level."""
         assert cache is not None, "there is nothing to run over"
+        cache = Staging(self.model.device).near(cache, None)
         mask = np.zeros(inputs.shape[2:], np.bool_)
         mask[0, 0] = True
         plan = self.model.unet.plan(mask)

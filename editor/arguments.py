@@ -19,6 +19,7 @@ EDITOR_OPTIONS = {
     "output_dir": "--output-dir",
     "sessions_dir": "--sessions-dir",
     "cache_memory_bytes": "--cache-memory",
+    "cache_host_bytes": "--cache-host",
     "cache_disk_bytes": "--cache-disk",
     "cache_dir": "--cache-dir",
     "cache_dtype": "--cache-dtype",
@@ -99,7 +100,14 @@ def _add_editor_options(parser: argparse.ArgumentParser) -> None:
         dest="cache_memory_bytes",
         type=_gigabytes,
         metavar="GB",
-        help="memory for activations (default: a third of what is free)",
+        help="memory for activations, of the device that computes (default: a third of what is free)",
+    )
+    group.add_argument(
+        "--cache-host",
+        dest="cache_host_bytes",
+        type=_gigabytes,
+        metavar="GB",
+        help="main memory for activations that an accelerator has no room for (default: a third of what is free)",
     )
     group.add_argument(
         "--cache-disk",

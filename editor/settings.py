@@ -14,9 +14,9 @@ from diffusion_engine import UserError
 
 @dataclass(frozen=True)
 class Settings:
-    """`model` is "starter", a hub id, a folder or a .safetensors file; `auth` is "user:password"; caches
-    take bytes of memory and of disk, None for what the machine can spare; `mcp` serves assistants too; `project` is a
-    file to open at once. Raises UserError if the server cannot be started like this."""
+    """`model` is "starter", a hub id, a folder or a .safetensors file; `auth` is "user:password"; caches take bytes of
+    memory, of main memory beside an accelerator, and of disk, None for what the machine can spare; `mcp` serves
+    assistants too; `project` is a file to open at once. Raises UserError if the server cannot be started like this."""
 
     model: str = "starter"
     device: str = "auto"
@@ -27,6 +27,7 @@ class Settings:
     sessions_dir: Path = platformdirs.user_data_path("deltabrush", appauthor=False) / "sessions"
     auth: str | None = field(default=None, repr=False)  # repr ends up in logs
     cache_memory_bytes: int | None = None
+    cache_host_bytes: int | None = None
     cache_disk_bytes: int | None = None
     cache_dir: Path | None = None
     cache_dtype: str = "auto"
@@ -38,7 +39,12 @@ class Settings:
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65535:
             raise UserError(f"--port must be from 1 to 65535, not {self.port}.")
-        for option, nbytes in [("--cache-memory", self.cache_memory_bytes), ("--cache-disk", self.cache_disk_bytes)]:
+        sizes = [
+            ("--cache-memory", self.cache_memory_bytes),
+            ("--cache-host", self.cache_host_bytes),
+            ("--cache-disk", self.cache_disk_bytes),
+        ]
+        for option, nbytes in sizes:
             if nbytes is not None and nbytes < 0:
                 raise UserError(f"{option} must be 0 or more.")
         if self.auth is not None and not all(self.auth.partition(":")):

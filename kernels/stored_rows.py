@@ -71,22 +71,26 @@ class StoredRows:
     def write(self, rows: Tensor) -> None:
         """Keeps rows [B, N, C] in place of all that were kept; too large ones saturate."""
         if self.scale is not None:
-            torch.div(rows.abs().amax(-1, keepdim=True), _INT8_MAX, out=self.scale)
-            self.scale.clamp_(min=torch.finfo(torch.float32).tiny)
-            self.data.copy_((rows / self.scale).round_())
+            scale = (rows.abs().amax(-1, keepdim=True).float() / _INT8_MAX).clamp_(min=torch.finfo(torch.float32).tiny)
+            self.scale.copy_(scale)
+            self.data.copy_((rows / scale).round_())
         elif self.data.dtype == torch.float16 and rows.dtype != torch.float16:
             self.data.copy_(rows.clamp(-_FP16_MAX, _FP16_MAX))
         else:
             self.data.copy_(rows)
 
     def swap(self, stacked: Tensor, rows: StoredRows) -> None:
-        """Exchanges listed rows with `rows` [B, M, C] kept alike, byte for byte on both sides.
+        """Exchanges listed rows with `rows` [B, M, C] kept alike, byte for byte on both sides; they may be on another
+        device.
 
         stacked: int64 [B * M], rows of all branches, one branch after the other
         """
         for mine, theirs in ((self.data, rows.data), (self.scale, rows.scale)):
             if mine is not None and theirs is not None:
-                swap_rows(mine.flatten(0, 1), stacked, theirs.flatten(0, 1))
+                here = theirs.to(mine.device)
+                swap_rows(mine.flatten(0, 1), stacked, here.flatten(0, 1))
+                if here is not theirs:
+                    theirs.copy_(here)
 
 
 def as_stored(rows: Tensor | StoredRows) -> StoredRows:

@@ -54,6 +54,7 @@ def run(settings: Settings) -> None:
         device=settings.device,
         dtype=settings.dtype,
         cache_memory_bytes=settings.cache_memory_bytes,
+        cache_host_bytes=settings.cache_host_bytes,
         cache_disk_bytes=settings.cache_disk_bytes,
         cache_dir=settings.cache_dir,
         cache_dtype=settings.cache_dtype,

@@ -40,6 +40,7 @@ def test_half_a_password_is_none(auth: str) -> None:
         ({"port": 65536}, "--port"),
         ({"port": -1}, "--port"),
         ({"cache_memory_bytes": -1}, "--cache-memory"),
+        ({"cache_host_bytes": -1}, "--cache-host"),
         ({"cache_disk_bytes": -1}, "--cache-disk"),
         ({"output_dir": Path(__file__)}, "--output-dir"),
         ({"cache_dir": Path(__file__)}, "--cache-dir"),

@@ -107,6 +107,7 @@ def test_files_that_may_run_code_are_refused(tmp_path: Path, name: str) -> None:
         ({"dtype": "int3"}, "int3"),
         ({"cache_dtype": "int3"}, "int3"),
         ({"cache_memory_bytes": -1}, "memory"),
+        ({"cache_host_bytes": -1}, "main memory"),
         ({"cache_disk_bytes": -1}, "disk space"),
     ],
     ids=lambda value: next(iter(value.items())).__str__() if isinstance(value, dict) else "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -351,3 +352,68 @@ def test_35_out_of_memory_for_good_is_one_sentence(make: Make, monkeypatch: pyte
     assert engine.cache_bytes <= 1.01 * held
     engine.edit(base.id, RIGHT, "a cat", seed=5)
     assert expected and engine.cache_bytes <= engine.memory().budget["memory"]
+
+
+@pytest.mark.parametrize("at", [0, 1, 3, 4, 6, 9])
+@pytest.mark.parametrize("what", ["generate", "edit", "record"])
+def test_35_the_nth_block_cannot_be_had(make: Make, monkeypatch: pytest.MonkeyPatch, what: str, at: int) -> None:
+    """Fewer than n are asked for in some of these: then nothing fails, and the test says so."""
+    engine = make(cache_disk_bytes=0)
+    base = engine.generate("the sea", **QUICK)
+    expected, held = picture(engine, base), engine.cache_bytes
+    asked, in_memory = list[int](), Block.in_memory
+
+    def failing(*arguments: Any, **options: Any) -> Block:
+        asked.append(len(asked))
+        if len(asked) == at + 1:
+            raise torch.OutOfMemoryError
+        return in_memory(*arguments, **options)
+
+    monkeypatch.setattr(Block, "in_memory", staticmethod(failing))
+    if what == "generate":
+        made = engine.generate("green hills", **QUICK)
+        engine.forget(made.id)
+    elif what == "edit":
+        difference = np.abs(
+            np.frombuffer(picture(engine, base), np.uint8).astype(int) - np.frombuffer(expected, np.uint8)
+        )
+        assert difference.mean() < 4, "steps whose caches made room ran densely, and that looks alike"
+    else:
+        opened = engine.open(base.image, steps=3)
+        engine.wait_until_recorded(opened.id, timeout=60)
+        engine.forget(opened.id)
+    monkeypatch.undo()
+    assert (len(asked) > at) or at >= 4
+    assert engine.cache_bytes <= 1.01 * held
+    engine.wait_until_recorded(base.id, timeout=60)
+    engine.edit(base.id, RIGHT, "a cat", seed=5)
+    assert engine.cache_bytes <= engine.memory().budget["memory"] and engine.cache_faults == 0
+
+
+# Row 26: two at once on the same version
+
+
+def test_26_two_edits_of_one_version_both_stand(make: Make) -> None:
+    """Neither is lost and neither sees the other: a version is never written over, so each becomes a branch."""
+    alone, engine = make(), make()
+    bases = [one.generate("the sea", **QUICK) for one in (alone, engine)]
+    expected = [picture(alone, bases[0], mask) for mask in (LEFT, RIGHT)]
+    start, found = threading.Barrier(2), dict[int, tuple[bytes, Version]]()
+
+    def work(number: int, mask: Any) -> None:
+        start.wait(timeout=30)
+        [candidate] = engine.edit(bases[1].id, mask, "a cat", seed=5, mode="sparse")
+        start.wait(timeout=30)  # both commits at once too
+        found[number] = candidate.image.tobytes(), engine.commit(candidate)
+
+    threads = [threading.Thread(target=work, args=one) for one in enumerate((LEFT, RIGHT))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert [found[number][0] for number in (0, 1)] == expected
+    children = [found[number][1] for number in (0, 1)]
+    assert children[0].id != children[1].id and {child.parent_id for child in children} == {bases[1].id}
+    again = [engine.edit(child.id, RIGHT, "a dog", seed=6, mode="sparse")[0] for child in children]
+    assert all(candidate.report.dense_steps == 0 for candidate in again)
+    assert picture(engine, bases[1]) == expected[1] and engine.cache_faults == 0

@@ -67,6 +67,14 @@ def test_sizes_go_with_their_number(place: Place) -> None:
             assert low <= put.size <= high
 
 
+def test_smaller_objects_for_larger_frames() -> None:
+    random, arranger = np.random.default_rng(3), Arranger(smaller=0.5)
+    layouts = [arranger.arrange(random, "land", 0.6) for _ in range(400)]
+    for count, (low, high) in SIZES.items():
+        sizes = [put.size for layout in layouts if len(layout.objects) == count for put in layout.objects]
+        assert 0.5 * low <= min(sizes) < 0.7 * low and 0.9 * high < max(sizes) <= high
+
+
 @pytest.mark.parametrize("place", ["land", "sea", "table"])
 def test_what_stands_stands_below_the_horizon(place: Place) -> None:
     horizon = HORIZONS[place]

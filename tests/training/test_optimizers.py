@@ -12,7 +12,8 @@ from transformers import CLIPTextModel
 
 from tests.engine.small_models import small_unet, small_vae
 from tests.training.small_pipeline import small_encoder
-from training.optimizers import ADAMW_SHARE, MuonAndAdamW
+from training import optimizers
+from training.optimizers import ADAMW_SHARE, Muon, MuonAndAdamW
 
 
 def models() -> tuple[UNet2DConditionModel, CLIPTextModel]:
@@ -170,3 +171,24 @@ def test_the_share_scales_the_step(share: float) -> None:
     assert torch.allclose(bias - module.linear.bias, torch.full((5,), 0.01 * ADAMW_SHARE * share), rtol=1e-3)
     whole = 0.01 * share * (20 * max(1, 5 / 4)) ** 0.5
     assert 0 < (kernel - module.linear.weight).norm() < whole
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (24, 8), (8, 40), (1, 9), (64, 576)], ids=str)
+@pytest.mark.parametrize("has_bf16", [True, False])
+def test_muon_moves_as_torch_s_does(shape: tuple[int, int], has_bf16: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several steps with momentum and decay; torch's is in bf16, so to three digits."""
+    monkeypatch.setattr(optimizers, "computes_bf16", lambda _: has_bf16)
+    torch.manual_seed(3)
+    start = torch.randn(shape)
+    weights = [nn.Parameter(start.clone()) for _ in range(2)]
+    both = [
+        kind([weight], lr=0.1, weight_decay=0.01)
+        for kind, weight in zip((Muon, torch.optim.Muon), weights, strict=True)
+    ]
+    for _ in range(4):
+        gradient = torch.randn(shape)
+        for weight, optimizer in zip(weights, both, strict=True):
+            weight.grad = gradient.clone()
+            optimizer.step()
+    moved, expected = (weight.detach() - start for weight in weights)
+    assert (moved - expected).norm() < 0.02 * expected.norm()

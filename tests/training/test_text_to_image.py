@@ -51,7 +51,7 @@ def test_clear_pictures_weigh_less(
     kept = float(np.prod(1 - np.linspace(0.0001**0.5, 0.02**0.5, 1000)[: time + 1] ** 2))
     ratio = kept / (1 - kept)
     made = silent(tokenizer, tmp_path)
-    monkeypatch.setattr(made, "_times", lambda count: torch.full((count,), time))
+    monkeypatch.setattr(made, "_times", lambda count, frame: torch.full((count,), time))
     errors = made.errors(Batch(torch.zeros(64, 4, 8, 8), torch.zeros(64, 8, 8), ["a cat"] * 64))
     assert errors.shape == (64, 8, 8)
     right = kept * (1 if ratio < MOST_SNR else (MOST_SNR + 1) / (ratio + 1))
@@ -71,7 +71,7 @@ def test_the_target_is_the_velocity(tokenizer: CLIPTokenizer, tmp_path: Path, mo
             return ((signal * noisy - latents) / noise,)
 
     made.modules["unet"] = Knowing()
-    monkeypatch.setattr(made, "_times", lambda count: torch.linspace(100, 999, count).long())
+    monkeypatch.setattr(made, "_times", lambda count, frame: torch.linspace(100, 999, count).long())
     assert made.errors(Batch(latents, torch.zeros(6, 8, 8), ["a cat"] * 6)).max() < 1e-3
 
 
@@ -82,12 +82,35 @@ def test_times_are_one_from_each_part_of_the_schedule(
 ) -> None:
     made = silent(tokenizer, tmp_path)
     monkeypatch.setattr(torch, "rand", lambda size: torch.full((size,), chance))
-    times = made._times(count)
+    times = made._times(count, 16)
     assert times.shape == (count,) and times.min() >= 0 and times.max() < 1000
     shares = NormalDist().inv_cdf
     parts = ((i + chance) / count for i in range(count))
     middles = [1000 / (1 + math.exp(-shares(min(max(part, 1e-6), 1 - 1e-6)))) for part in parts]
     assert np.abs(times.numpy() - middles).max() <= 1
+
+
+@pytest.mark.parametrize("frame", [8, 16, 32, 64])
+def test_larger_frames_are_seen_through_more_noise(tokenizer: CLIPTokenizer, tmp_path: Path, frame: int) -> None:
+    """The signal to noise ratio is divided by (frame / 16) to a power between 0 and 2, drawn anew for each picture."""
+    made = silent(tokenizer, tmp_path)
+    ratio = (made.kept / (1 - made.kept)).log()
+    torch.manual_seed(5)
+    usual, times = made._times(4000, 16), made._times(4000, frame)
+    assert times.min() >= 0 and times.max() < 1000
+    assert (ratio[usual].mean() - ratio[times].mean() - max(math.log(frame / 16), 0)).abs() < 0.15
+    shift = ratio[usual] - ratio[times]  # both are in the order of the parts of the schedule
+    within = (usual > 100) & (usual < 700)
+    assert shift[within].min() > -0.1 and shift[within].max() < 2 * max(math.log(frame / 16), 0) + 0.1
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_a_model_that_knows_small_frames_trains_on_the_last_mix(
+    tokenizer: CLIPTokenizer, tmp_path: Path, asked: list[tuple[int, int]], grown: bool
+) -> None:
+    TextToImage(small_pipeline(tokenizer), Plan(40, 0.01), tmp_path, grown=grown).train()
+    first = {frame for frame, _ in asked[:20]}
+    assert first == ({8, 16} if grown else {8}) and {frame for frame, _ in asked[20:]} == {8, 16}
 
 
 def test_a_tenth_of_the_captions_is_dropped(

@@ -63,7 +63,7 @@ COMPOSED = {
     "{}.{}": [f"tool.{name}" for name, _ in TOOLS] + [f"do.{name}" for name, _ in ACTIONS],
     "tool.{}.name": [f"tool.{name}.name" for name, _ in TOOLS],
     "mode.{}": [f"mode.{mode}" for mode in ("auto", "sparse", "dense")],
-    "memory.{}": ["memory.memory", "memory.disk"],
+    "memory.{}": ["memory.memory", "memory.host", "memory.disk"],
     "status.{}": [f"status.{stage}" for stage in ("record", "denoise", "decode")],
     "{}.label": [f"{name}.label" for name in ("seed", "grow", "feather", "guidance", "width", "height", "steps")],
 }
