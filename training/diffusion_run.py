@@ -13,6 +13,7 @@ from torch import nn
 
 from training.latent_pool import Batch, LatentPool
 from training.run import Plan, Run
+from training.starter import computes_bf16, mixed_precision
 
 OBJECT_WEIGHT = 2.0  # added to the loss of latents that show an object: shapes are the hard part
 LATENTS_PER_STEP = 96 * 16**2  # larger frames come in smaller batches, so every step costs about the same
@@ -36,7 +37,8 @@ class DiffusionRun(Run):
         self.pipeline: Any = pipeline
         self.noising: Any = DDPMScheduler.from_config(pipeline.scheduler.config)
         self.kept = self.noising.alphas_cumprod.to(pipeline.device)  # alpha squared, at each time
-        pipeline.unet.set_attn_processor(AttnProcessor())  # on a CPU the fused one is slow backwards in bf16
+        if pipeline.device.type == "cpu" and computes_bf16(pipeline.device):
+            pipeline.unet.set_attn_processor(AttnProcessor())  # there the fused one is slow backwards in bf16
         pipeline.text_encoder.eval().requires_grad_(False)
         self._curriculum, self._pools = curriculum, dict[int, LatentPool]()
         super().__init__(modules, plan, folder)
@@ -56,7 +58,7 @@ class DiffusionRun(Run):
     def text(self, captions: list[str]) -> torch.Tensor:
         """Encoded captions, [B, positions, C]."""
         tokens = self.pipeline.tokenizer(captions, padding="max_length", truncation=True, return_tensors="pt")
-        with torch.autocast(self.pipeline.device.type, torch.bfloat16):
+        with mixed_precision(self.pipeline.device):
             return self.pipeline.text_encoder(tokens.input_ids.to(self.pipeline.device))[0].float()
 
     def _pool(self, frame: int) -> LatentPool:

@@ -17,7 +17,7 @@ from diffusers import StableDiffusionPipeline, UNet2DConditionModel
 from training.diffusion_run import DiffusionRun
 from training.latent_pool import Batch
 from training.run import Plan, run_options
-from training.starter import load
+from training.starter import load, mixed_precision
 
 STEPS = 4
 TEACHER_STEPS = 4  # for each of the student's
@@ -45,7 +45,7 @@ class FewSteps(DiffusionRun):
             there = times - part * step // TEACHER_STEPS
             reached = self._ddim(reached, self._guided(reached, here, text, nothing), here, there)
             here = there
-        with torch.autocast(device.type, torch.bfloat16):
+        with mixed_precision(device):
             predicted = self.modules["unet"](noisy, times, text, return_dict=False)[0]
         return (predicted.float() - self._velocity_between(noisy, reached, times, here)).square().mean(1)
 
@@ -53,7 +53,7 @@ class FewSteps(DiffusionRun):
     def _guided(
         self, noisy: torch.Tensor, times: torch.Tensor, text: torch.Tensor, nothing: torch.Tensor
     ) -> torch.Tensor:
-        with torch.autocast(noisy.device.type, torch.bfloat16):
+        with mixed_precision(noisy.device):
             both = self._teacher(
                 torch.cat((noisy, noisy)), torch.cat((times, times)), torch.cat((nothing, text)), return_dict=False
             )[0]

@@ -26,6 +26,7 @@ from training.colours import RGB
 from training.compositor import Compositor
 from training.layouts import Arranger, Layout
 from training.objects import objects
+from training.starter import mixed_precision
 
 WEIGHTS = Path(__file__).resolve().parents[1] / "assets" / "judge" / "judge.safetensors"
 SIDE = 64
@@ -164,7 +165,7 @@ def train(steps: int, batch: int, seed: int) -> Judge:
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps, pct_start=0.1)
     for step in range(1, steps + 1):
         questions = examiner.ask(batch)
-        with torch.autocast("cpu", torch.bfloat16):
+        with mixed_precision(torch.device("cpu")):
             verdict = judge(examiner.blurred(questions.pictures).contiguous(memory_format=torch.channels_last))
         error = loss(Verdict(*(scores.float() for scores in vars(verdict).values())), questions)
         optimizer.zero_grad()

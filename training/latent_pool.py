@@ -17,11 +17,12 @@ from training.backgrounds import Background, draw_background
 from training.captions import caption
 from training.compositor import Compositor
 from training.layouts import Arranger, Layout
-from training.starter import encoded
+from training.starter import encoded, mixed_precision
 
 PIXELS_PER_LATENT = 8
 BACKGROUNDS = 512
 PICTURES_PER_BACKGROUND = 8  # after so many a new background is drawn
+FIRST_FRAME = 16  # the frame that the sizes of layouts are meant for
 MOST_PIXELS = 512  # of a background
 ENCODED_AT_ONCE = 32
 
@@ -50,7 +51,7 @@ class LatentPool:
     ) -> None:
         self._vae, self._frame, self._reuse = vae, frame, reuse
         self._random = np.random.default_rng([seed, frame])
-        self._arranger = things or Arranger()
+        self._arranger = things or Arranger(smaller=min(1.0, (FIRST_FRAME / frame) ** 0.5))
         self._pixels = min(MOST_PIXELS, 2 * frame * PIXELS_PER_LATENT)
         drawn = [draw_background(self._random, self._pixels) for _ in range(BACKGROUNDS)]
         self._compositor = Compositor(drawn, vae.device)
@@ -104,6 +105,6 @@ def _facts(background: Background) -> Background:
 def encode(vae: AutoencoderKL, images: torch.Tensor) -> torch.Tensor:
     """Scaled latents [B, 4, h/8, w/8] of images [B, 3, h, w], 0..1."""
     images = (images * 2 - 1).contiguous(memory_format=torch.channels_last)
-    with torch.autocast(images.device.type, torch.bfloat16):
+    with mixed_precision(images.device):
         latents = encoded(vae, images)
     return latents.float() * vae.config["scaling_factor"]

@@ -61,9 +61,10 @@ class Layout:
 
 
 class Arranger:
-    """Draws layouts. things: what to choose from."""
+    """Draws layouts. things: what to choose from. smaller: the smallest objects, as a share of those of SIZES."""
 
-    def __init__(self, things: tuple[Object, ...] | None = None) -> None:
+    def __init__(self, things: tuple[Object, ...] | None = None, smaller: float = 1.0) -> None:
+        self._smaller = smaller
         self._things = things or objects()
         self._weights = np.array([EVERYDAY_WEIGHT if thing.everyday else 1.0 for thing in self._things])
 
@@ -101,7 +102,7 @@ class Arranger:
         ground: float | None,
     ) -> Placed:
         low, high = SIZES[count]
-        size = float(np.exp(random.uniform(np.log(low), np.log(high))))
+        size = float(np.exp(random.uniform(np.log(low * self._smaller), np.log(high))))
         spread = 0.14 if count == 1 else 0.05
         x = float(np.clip(column + random.normal(0, spread), 0.4 * size, 1 - 0.4 * size))
         stands = ground is not None and ground < 0.9 and thing.place != "air"

@@ -27,7 +27,7 @@ from training.latent_pool import encode
 from training.layouts import Arranger, Layout, Placed
 from training.objects import objects
 from training.run import Plan, Run, run_options
-from training.starter import export, load
+from training.starter import export, load, mixed_precision
 from training.tokenizer import POSITIONS, SLOTS, adopt_tokenizer, make_tokenizer
 
 ACROSS = 4  # parts of a thumbnail a side
@@ -68,7 +68,7 @@ class TextEncoderRun(Run):
         tokens = self._tokenizer(
             [one.words for one in told], padding="max_length", truncation=True, return_tensors="pt"
         )
-        with torch.autocast(self._device.type, torch.bfloat16):
+        with mixed_precision(self._device):
             text = self.modules["text_encoder"](tokens.input_ids.to(self._device))[0][:, -SLOTS:]
             seen = self.modules["head"](text).float()  # [B, SLOTS, numbers]
         wanted = torch.stack([self._objects(one) for one in told])

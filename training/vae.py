@@ -24,7 +24,7 @@ from training.compositor import Compositor
 from training.judge import HELD_OUT, Judge, load_judge
 from training.layouts import Arranger
 from training.run import Plan, Run, run_options
-from training.starter import decoded, device, encoded, load
+from training.starter import decoded, device, encoded, load, mixed_precision
 
 CHANNELS = (16, 32, 64, 128)
 NOISE = 0.05  # of the latents' own spread
@@ -106,7 +106,7 @@ class VaeRun(Run):
 
     def loss(self) -> torch.Tensor:
         wanted = (self._crops.draw().to(self._vae.device) * 2 - 1).contiguous(memory_format=torch.channels_last)
-        with torch.autocast(self._vae.device.type, torch.bfloat16):
+        with mixed_precision(self._vae.device):
             latents = encoded(self._vae, wanted)
             noisy = latents + NOISE * latents.detach().std() * torch.randn_like(latents)
             made = decoded(self._vae, noisy)
