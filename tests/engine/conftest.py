@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,24 @@ def starter() -> Generator[EditableDiffusionEngine]:
     engine.refresh_at = None  # tests count dense passes; test_refresh.py has engines of its own
     yield engine
     engine.close()
+
+
+Make = Callable[..., EditableDiffusionEngine]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Generator[Make]:
+    """Makes engines over the starter model with their files below `tmp_path`; they refresh nothing by themselves."""
+    engines: list[EditableDiffusionEngine] = []
+
+    def made(**options: Any) -> EditableDiffusionEngine:
+        engines.append(EditableDiffusionEngine.from_pretrained("starter", **{"cache_dir": tmp_path, **options}))
+        engines[-1].refresh_at = None
+        return engines[-1]
+
+    yield made
+    for engine in engines:
+        engine.close()
 
 
 def _text_encoder(tokenizer: CLIPTokenizer, width: int, projected: bool = False) -> Any:

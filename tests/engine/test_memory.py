@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +18,12 @@ from diffusion_engine.budget import Budget
 from diffusion_engine.cache_block import Block, Layout
 from diffusion_engine.cache_tiers import DiskTier, FileBlock, MemoryTier
 from diffusion_engine.recording import Recording
-from tests.engine.conftest import square
+from tests.engine.conftest import Make, square
 
 SIZE = (64, 64)
 QUICK: dict[str, Any] = {"size": SIZE, "steps": 3, "seed": 7}
 LEFT, RIGHT = square(SIZE, 4, 8, 16), square(SIZE, 40, 40, 20)
 LAYOUT = Layout.of([("a", torch.float16, (1, 5, 3)), ("b", torch.float64, (2, 3)), ("c", torch.int8, (7,))])
-
-Make = Callable[..., EditableDiffusionEngine]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Generator[Make]:
-    """Makes engines over the starter model with their files below `tmp_path`."""
-    engines: list[EditableDiffusionEngine] = []
-
-    def made(**options: Any) -> EditableDiffusionEngine:
-        engines.append(EditableDiffusionEngine.from_pretrained("starter", **{"cache_dir": tmp_path, **options}))
-        return engines[-1]
-
-    yield made
-    for engine in engines:
-        engine.close()
 
 
 def recording_of(engine: EditableDiffusionEngine, version: Version) -> Recording:

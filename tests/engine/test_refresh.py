@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Generator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,28 +11,17 @@ import pytest
 
 from diffusion_engine import Cancelled, CancelToken, EditableDiffusionEngine, Version
 from diffusion_engine.recording import Recording
-from tests.engine.conftest import square
+from tests.engine.conftest import Make, square
 
 SIZE = (64, 64)
 QUICK: dict[str, Any] = {"size": SIZE, "steps": 3, "seed": 7}
 LEFT, RIGHT = square(SIZE, 4, 8, 16), square(SIZE, 40, 40, 20)
 
-Make = Callable[..., EditableDiffusionEngine]
-
 
 @pytest.fixture
-def make(tmp_path: Path) -> Generator[Make]:
-    engines: list[EditableDiffusionEngine] = []
-
-    def made(**options: Any) -> EditableDiffusionEngine:
-        options = {"cache_dir": tmp_path, "cache_dtype": "fp32", **options}
-        engines.append(EditableDiffusionEngine.from_pretrained("starter", **options))
-        engines[-1].refresh_at = None
-        return engines[-1]
-
-    yield made
-    for engine in engines:
-        engine.close()
+def make(make: Make) -> Make:
+    """Engines that keep what they compute as it is."""
+    return lambda **options: make(**{"cache_dtype": "fp32", **options})
 
 
 def edited(engine: EditableDiffusionEngine, base: Version, mask: Any = LEFT, prompt: str = "a cat") -> Version:

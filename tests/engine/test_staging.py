@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +14,12 @@ from diffusion_engine.cache_settings import CacheSettings
 from diffusion_engine.cache_tiers import DiskTier, MemoryTier, Tier
 from diffusion_engine.staging import Staging
 from diffusion_engine.step_cache import StepCache
-from tests.engine.conftest import square
+from tests.engine.conftest import Make, square
 
 SIZE = (64, 64)
 QUICK: dict[str, Any] = {"size": SIZE, "steps": 4, "seed": 7}
 LEFT, RIGHT = square(SIZE, 4, 8, 16), square(SIZE, 40, 40, 20)
 CPU = torch.device("cpu")
-
-Make = Callable[..., EditableDiffusionEngine]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Generator[Make]:
-    engines: list[EditableDiffusionEngine] = []
-
-    def made(**options: Any) -> EditableDiffusionEngine:
-        engines.append(EditableDiffusionEngine.from_pretrained("starter", **{"cache_dir": tmp_path, **options}))
-        return engines[-1]
-
-    yield made
-    for engine in engines:
-        engine.close()
 
 
 def chain(engine: EditableDiffusionEngine) -> list[bytes]:
